@@ -1,0 +1,7 @@
+//! CPU backend of Olivine.
+//!
+//! The kernels in this crate work on plain pointers, lengths and strides; they know nothing of graphs.
+//! Instruction sets are chosen at run time ([`simd`]), work is split over [`pool`].
+
+pub mod pool;
+pub mod simd;
