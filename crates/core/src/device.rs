@@ -1,0 +1,129 @@
+//! Devices and streams as plain names, and which ones new operations go to.
+
+use crate::backend;
+use crate::{Error, Result};
+use std::cell::Cell;
+use std::fmt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// What executes operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum DeviceKind {
+    /// The host processor and its memory. Always there.
+    Cpu,
+    /// NVIDIA GPUs.
+    Cuda,
+    /// GPUs through Metal, Vulkan or DX12.
+    Wgpu,
+    /// A device made of threads and separate host memory that delays, shuffles and fails on purpose;
+    /// exists only where a test registers it.
+    Test,
+}
+
+/// One device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Device {
+    /// Its kind.
+    pub kind: DeviceKind,
+    /// Which of its kind.
+    pub index: u16,
+}
+
+impl Device {
+    /// The host processor.
+    pub const CPU: Device = Device { kind: DeviceKind::Cpu, index: 0 };
+
+    /// The first device of a kind.
+    pub const fn new(kind: DeviceKind, index: u16) -> Device {
+        Device { kind, index }
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            DeviceKind::Cpu => "cpu",
+            DeviceKind::Cuda => "cuda",
+            DeviceKind::Wgpu => "wgpu",
+            DeviceKind::Test => "test",
+        };
+        write!(f, "{kind}:{}", self.index)
+    }
+}
+
+/// An ordered queue of work on one device. Work on different streams overlaps; the scheduler orders
+/// whatever depends on each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Stream {
+    /// Where it runs.
+    pub device: Device,
+    /// Which stream of the device; 0 is the default one.
+    pub id: u32,
+}
+
+impl Stream {
+    /// The default stream of a device.
+    pub const fn default_of(device: Device) -> Stream {
+        Stream { device, id: 0 }
+    }
+
+    /// A stream that nobody else uses. Its worker lives as long as the process.
+    pub fn new(device: Device) -> Result<Stream> {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        backend::get(device)?;
+        Ok(Stream { device, id: NEXT.fetch_add(1, Ordering::Relaxed) })
+    }
+
+    /// Runs `f` with this stream as the one that new operations of this thread go to.
+    pub fn scope<T>(self, f: impl FnOnce() -> T) -> T {
+        struct Restore(Option<Stream>);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                SCOPED.set(self.0);
+            }
+        }
+        let _restore = Restore(SCOPED.replace(Some(self)));
+        f()
+    }
+
+    /// Waits until everything sent to this stream so far is done; the error of the stream, if it has one.
+    pub fn synchronize(self) -> Result<()> {
+        let b = backend::get(self.device)?;
+        b.flush(self)?;
+        let t = b.timeline(self)?;
+        t.wait(t.last())
+    }
+}
+
+impl fmt::Display for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.device, self.id)
+    }
+}
+
+thread_local! {
+    static SCOPED: Cell<Option<Stream>> = const { Cell::new(None) };
+}
+static DEFAULT: Mutex<Device> = Mutex::new(Device::CPU);
+
+/// Stream that new operations of this thread go to: the innermost [`Stream::scope`], or the default
+/// stream of the [`default_device`].
+pub fn current_stream() -> Stream {
+    SCOPED.get().unwrap_or_else(|| Stream::default_of(default_device()))
+}
+
+/// Device that new operations go to where no stream is given.
+pub fn default_device() -> Device {
+    *DEFAULT.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// Sets the [`default_device`] of the process; an error when it has no backend.
+pub fn set_default_device(device: Device) -> Result<()> {
+    let b = backend::get(device)?;
+    if usize::from(device.index) >= b.device_count() {
+        return Err(Error::NoBackend(device));
+    }
+    *DEFAULT.lock().unwrap_or_else(|e| e.into_inner()) = device;
+    Ok(())
+}

@@ -1,0 +1,520 @@
+//! Evaluation: from a graph of pending nodes to work on streams.
+
+use crate::array::{Inputs, Node};
+use crate::backend::{self, Backend, Input, Limits, Support};
+use crate::buffer::{Buffer, DevMem, View};
+use crate::device::{Device, Stream};
+use crate::dtype::Scalar;
+use crate::event::Event;
+use crate::expr::Expr;
+use crate::graph::fuse::{self, Role};
+use crate::graph::toposort::{Tape, toposort};
+use crate::layout::Layout;
+use crate::op::{self, Create, Meta, Op};
+use crate::{Array, Error, Result};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+static FUSION: AtomicBool = AtomicBool::new(true);
+
+/// Switches the fusion of elementwise chains in [`eval`] on or off; returns what it was. Values do not
+/// depend on it.
+pub fn set_fusion(on: bool) -> bool {
+    FUSION.swap(on, Ordering::Relaxed)
+}
+
+/// Computes arrays and waits for their values.
+///
+/// # Errors
+/// The first error of any operation that they depend on.
+pub fn eval(arrays: &[Array]) -> Result<()> {
+    run(arrays, true)?;
+    let mut outcome = Ok(());
+    for a in arrays {
+        if let Some(v) = a.view() {
+            // Waits for all, so that no work of this call is left behind an error.
+            let r = v.buffer.ready().wait();
+            outcome = outcome.and(r);
+        }
+    }
+    outcome
+}
+
+/// Sends all work that arrays depend on to its streams and returns without waiting. Errors of kernels show
+/// when a value is asked for.
+pub fn async_eval(arrays: &[Array]) -> Result<()> {
+    run(arrays, false)
+}
+
+/// Another thread gave up a node that this one depends on; the graph has to be looked at again.
+struct Restart;
+
+enum Stop {
+    Restart(Restart),
+    Failed(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(e: Error) -> Self {
+        Stop::Failed(e)
+    }
+}
+
+fn run(arrays: &[Array], wait: bool) -> Result<()> {
+    loop {
+        match attempt(arrays, wait) {
+            Ok(()) => return Ok(()),
+            Err(Stop::Failed(e)) => return Err(e),
+            Err(Stop::Restart(Restart)) => {}
+        }
+    }
+}
+
+fn attempt(arrays: &[Array], wait: bool) -> Result<(), Stop> {
+    if arrays.iter().all(|a| a.node().is_scheduled()) {
+        return Ok(());
+    }
+    let tape = toposort(arrays);
+    let outcome = if tape.nodes.is_empty() { Ok(()) } else { send(tape, arrays, wait) };
+    outcome?;
+    // Nodes that other threads claimed first.
+    for a in arrays {
+        settled(a.node()).map_err(Stop::Restart)?;
+    }
+    Ok(())
+}
+
+fn send(mut tape: Tape, arrays: &[Array], wait: bool) -> Result<(), Stop> {
+    let mut backends: SmallVec<[(Device, Arc<dyn Backend>, Limits); 2]> = SmallVec::new();
+    let mut streams: SmallVec<[Stream; 2]> = SmallVec::new();
+    for node in tape.nodes.iter().flatten() {
+        let s = node.stream();
+        if streams.last() != Some(&s) && !streams.contains(&s) {
+            streams.push(s);
+            if !backends.iter().any(|(d, ..)| *d == s.device) {
+                let b = backend::get(s.device)?;
+                let limits = b.limits(s.device);
+                backends.push((s.device, b, limits));
+            }
+        }
+    }
+    let find = |d: Device| backends.iter().find(|(e, ..)| *e == d);
+    let fusing = FUSION.load(Ordering::Relaxed);
+    let none = Limits { max_inputs: 0, max_insts: 0 };
+    let plan = fuse::plan(&tape, arrays, &mut |d| match find(d) {
+        Some((_, _, l)) if fusing => *l,
+        Some(_) | None => none,
+    });
+    // Work of one idle stream that is waited for anyway runs on this thread: no hand-over, no wake-up.
+    let _owned = match streams[..] {
+        [s] if wait => find(s.device).and_then(|(_, b, _)| b.own(s)),
+        _ => None,
+    };
+    for i in 0..tape.nodes.len() {
+        match plan.roles[i] {
+            Role::Member(_) => {}
+            Role::Inlined => tape.nodes[i] = None,
+            Role::Single => {
+                let Some(node) = tape.nodes[i].take() else { continue };
+                if let Some((_, b, _)) = find(node.stream().device) {
+                    single(&node, b.as_ref())?;
+                }
+            }
+            Role::Root => {
+                let members = plan.members.get(&(i as u32)).map_or(&[][..], |m| &m[..]);
+                // Listed backwards; taken from the tape so that only the group holds them.
+                let nodes: SmallVec<[Arc<Node>; 8]> =
+                    members.iter().rev().filter_map(|&m| tape.nodes[m as usize].take()).collect();
+                let Some(root) = nodes.last() else { continue };
+                if let Some((_, b, _)) = find(root.stream().device) {
+                    group(nodes, b.as_ref())?;
+                }
+            }
+        }
+    }
+    for s in streams {
+        if let Some((_, b, _)) = find(s.device) {
+            b.flush(s)?;
+        }
+    }
+    Ok(())
+}
+
+/// Waits until a node that somebody else may have claimed is scheduled.
+fn settled(node: &Node) -> Result<(), Restart> {
+    let mut tries = 0u32;
+    while !node.is_scheduled() {
+        if node.is_pending() {
+            return Err(Restart);
+        }
+        tries += 1;
+        match tries {
+            0..100 => std::hint::spin_loop(),
+            100..1000 => std::thread::yield_now(),
+            _ => std::thread::sleep(Duration::from_micros(50)),
+        }
+    }
+    Ok(())
+}
+
+/// A claimed node and the values of its inputs. Unless it is published, the claim is given back with
+/// inputs that lead to the same value, also when the code in between panics.
+struct Claim<'a> {
+    node: &'a Node,
+    views: SmallVec<[View; 4]>,
+    /// Inputs of the node from the values of the group's inputs, when they are not the same.
+    expr: Option<Arc<Expr>>,
+    published: bool,
+}
+
+impl Claim<'_> {
+    fn publish(mut self, results: Results) {
+        self.published = true;
+        self.node.publish(results);
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        if self.published {
+            return;
+        }
+        let values: Vec<Array> = self.views.drain(..).map(Array::from_view).collect();
+        let inputs = match &self.expr {
+            None => values.into_iter().collect(),
+            Some(e) => e.last_arguments(&values),
+        };
+        self.node.unclaim(inputs);
+    }
+}
+
+/// Values of arrays that are scheduled, letting go of the arrays.
+fn into_views(arrays: impl IntoIterator<Item = Array>) -> SmallVec<[View; 4]> {
+    arrays.into_iter().filter_map(|a| a.view().cloned()).collect()
+}
+
+/// Schedules one node by itself.
+fn single(node: &Arc<Node>, backend: &dyn Backend) -> Result<(), Stop> {
+    if !node.claim() {
+        return Ok(());
+    }
+    let inputs: Inputs = std::mem::take(&mut *node.inputs());
+    if let Some(r) = inputs.iter().find_map(|a| settled(a.node()).err()) {
+        node.unclaim(inputs);
+        return Err(Stop::Restart(r));
+    }
+    let mut claim = Claim { node, views: into_views(inputs), expr: None, published: false };
+    let results = produce(node.op(), node.outs(), node.stream(), &mut claim.views, backend)?;
+    claim.publish(results);
+    Ok(())
+}
+
+/// Schedules the last of `nodes` as one expression that computes the others on the way.
+fn group(nodes: SmallVec<[Arc<Node>; 8]>, backend: &dyn Backend) -> Result<(), Stop> {
+    let Some(root) = nodes.last().cloned() else { return Ok(()) };
+    if !root.claim() {
+        return Ok(());
+    }
+    // Between planning and now another thread may have reached a member and claimed it; it is an input
+    // then. The members that are ours stay claimed only while their inputs are read.
+    let mut ours: SmallVec<[Arc<Node>; 8]> = SmallVec::new();
+    let mut restart = None;
+    for m in nodes.iter().filter(|m| !Arc::ptr_eq(m, &root)) {
+        if m.claim() {
+            ours.push(m.clone());
+        } else if let Err(r) = settled(m) {
+            restart = Some(r);
+        }
+    }
+    drop(nodes);
+    ours.push(root.clone());
+    let (expr, arrays) = fuse::build(&ours);
+    ours.pop();
+    for m in &ours {
+        m.release();
+    }
+    drop(ours);
+    if let Some(r) = restart.or_else(|| arrays.iter().find_map(|a| settled(a.node()).err())) {
+        root.release();
+        return Err(Stop::Restart(r));
+    }
+    drop(std::mem::take(&mut *root.inputs()));
+    let expr = Arc::new(expr);
+    let mut claim =
+        Claim { node: &root, views: into_views(arrays), expr: Some(expr.clone()), published: false };
+    let results = produce(&Op::Fused(expr), root.outs(), root.stream(), &mut claim.views, backend)?;
+    claim.publish(results);
+    Ok(())
+}
+
+type Results = SmallVec<[View; 1]>;
+
+/// Sends one operation on values to its stream.
+fn produce(
+    op: &Op,
+    outs: &[Meta],
+    stream: Stream,
+    views: &mut [View],
+    backend: &dyn Backend,
+) -> Result<Results> {
+    match op {
+        Op::Leaf => return Err(Error::value("eval", "an array without a value cannot be computed")),
+        Op::View(v) => {
+            if let Some(results) = view_results(v, outs, &views[0]) {
+                return Ok(results);
+            }
+        }
+        Op::Create(Create::Full { value, shape }) => return Ok(SmallVec::from_iter([splat(*value, shape)?])),
+        Op::Create(Create::Arange { .. } | Create::Load(_))
+        | Op::Unary(_)
+        | Op::Binary(_)
+        | Op::Select
+        | Op::Cast(_)
+        | Op::Fused(_)
+        | Op::Reduce(_)
+        | Op::Arg(_)
+        | Op::Scan(_)
+        | Op::Sort(_)
+        | Op::Update(_)
+        | Op::Index(_)
+        | Op::Matmul(_)
+        | Op::Random(_)
+        | Op::Quant(_)
+        | Op::Norm(_)
+        | Op::Softmax(_)
+        | Op::Rope(_)
+        | Op::Attention(_)
+        | Op::Custom(_) => {}
+    }
+    if outs.iter().all(|m| m.elements() == 0) {
+        return outs.iter().map(|m| empty(op.name(), m, stream)).collect();
+    }
+    match op {
+        Op::View(_) => {
+            // A reshape that strides do not allow: a row-major copy, then the new shape.
+            let copy = Op::Fused(Arc::new(Expr::identity(views[0].dtype)));
+            let dense = [Meta::new(views[0].layout.shape().clone(), views[0].dtype)];
+            let mut r = kernel(&copy, &dense, stream, views, backend)?;
+            for (v, m) in r.iter_mut().zip(outs) {
+                let from = v.dtype.size();
+                v.layout = match v.layout.reshape(&m.shape) {
+                    Some(l) if m.dtype == v.dtype => l,
+                    Some(_) | None => v
+                        .layout
+                        .reinterpret(from, m.dtype.size(), &m.shape)
+                        .ok_or_else(|| Error::shape(op.name(), "a dense copy has every shape"))?,
+                };
+                v.dtype = m.dtype;
+            }
+            Ok(r)
+        }
+        Op::Norm(_) | Op::Softmax(_) | Op::Rope(_) | Op::Attention(_) | Op::Quant(_) | Op::Fused(_) => {
+            let metas: SmallVec<[Meta; 4]> =
+                views.iter().map(|v| Meta::new(v.layout.shape().clone(), v.dtype)).collect();
+            match backend.supports(op, &metas) {
+                Support::Native => kernel(op, outs, stream, views, backend),
+                Support::Fallback => composite(op, stream, views),
+            }
+        }
+        Op::Custom(c) => {
+            let mut ctx = EvalCtx::new(op, outs, stream, views)?;
+            match c.0.eval(&mut ctx) {
+                Some(done) => done.and_then(|()| ctx.finish()),
+                None => composite(op, stream, views),
+            }
+        }
+        Op::Leaf
+        | Op::Create(_)
+        | Op::Unary(_)
+        | Op::Binary(_)
+        | Op::Select
+        | Op::Cast(_)
+        | Op::Reduce(_)
+        | Op::Arg(_)
+        | Op::Scan(_)
+        | Op::Sort(_)
+        | Op::Update(_)
+        | Op::Index(_)
+        | Op::Matmul(_)
+        | Op::Random(_) => kernel(op, outs, stream, views, backend),
+    }
+}
+
+fn kernel(
+    op: &Op,
+    outs: &[Meta],
+    stream: Stream,
+    views: &mut [View],
+    backend: &dyn Backend,
+) -> Result<Results> {
+    let mut ctx = EvalCtx::new(op, outs, stream, views)?;
+    backend.eval(&mut ctx)?;
+    ctx.finish()
+}
+
+/// The composite of an operation that the device has no kernel for.
+fn composite(op: &Op, stream: Stream, views: &[View]) -> Result<Results> {
+    let arrays: Vec<Array> = views.iter().map(|v| Array::from_view(v.clone())).collect();
+    let parts = match stream.scope(|| op.fallback(&arrays)) {
+        Some(parts) => parts?,
+        None => {
+            let msg = "there is neither a kernel nor a composite".into();
+            return Err(Error::Unsupported { op: op.name(), device: stream.device, msg });
+        }
+    };
+    // Composites are made of a few simple operations, so this does not nest deeply.
+    run(&parts, false)?;
+    Ok(into_views(parts).into_iter().collect())
+}
+
+/// Results of a view; `None` when only a copy gives them.
+fn view_results(v: &op::View, outs: &[Meta], x: &View) -> Option<Results> {
+    let layout = match v {
+        op::View::Broadcast(to) => x.layout.broadcast(to),
+        op::View::Reshape(to) => x.layout.reshape(to)?,
+        op::View::Transpose(perm) => {
+            let perm: SmallVec<[usize; 8]> = perm.iter().map(|&p| p as usize).collect();
+            x.layout.transpose(&perm)
+        }
+        op::View::Slice { start, step, size } => x.layout.slice(start, step, size),
+        op::View::Bitcast(to) => {
+            let layout = x.layout.reinterpret(x.dtype.size(), to.size(), &outs[0].shape)?;
+            return Some(SmallVec::from_iter([View { buffer: x.buffer.clone(), layout, dtype: *to }]));
+        }
+        op::View::Split { axis, .. } => {
+            let rank = x.layout.shape().rank();
+            let mut start: SmallVec<[usize; 4]> = SmallVec::from_elem(0, rank);
+            let step: SmallVec<[isize; 4]> = SmallVec::from_elem(1, rank);
+            return Some(
+                outs.iter()
+                    .map(|m| {
+                        let part = x.with(x.layout.slice(&start, &step, &m.shape));
+                        start[*axis] += m.shape[*axis];
+                        part
+                    })
+                    .collect(),
+            );
+        }
+    };
+    Some(SmallVec::from_iter([x.with(layout)]))
+}
+
+/// One stored element that is seen as a whole array.
+fn splat(value: Scalar, shape: &crate::Shape) -> Result<View> {
+    let size = value.dtype().size();
+    let buffer = Buffer::from_fn("full", size, |b| b.copy_from_slice(&value.bytes()[..size]))?;
+    Ok(View { buffer, layout: Layout::splat(shape.clone()), dtype: value.dtype() })
+}
+
+fn empty(op: &'static str, meta: &Meta, stream: Stream) -> Result<View> {
+    let (buffer, _) = Buffer::alloc(op, stream, 0)?;
+    Ok(View { buffer, layout: Layout::contiguous(meta.shape.clone()), dtype: meta.dtype })
+}
+
+/// What a kernel gets, and where it puts its results.
+pub struct EvalCtx<'a> {
+    /// The operation.
+    pub op: &'a Op,
+    /// Shapes and types of the results.
+    pub outs: &'a [Meta],
+    /// The stream that the work goes to.
+    pub stream: Stream,
+    /// The arguments.
+    pub inputs: SmallVec<[Input; 4]>,
+    results: SmallVec<[Option<View>; 1]>,
+    /// Events that the inputs depended on before.
+    before: SmallVec<[Event; 4]>,
+    sent: Option<Event>,
+}
+
+impl<'a> EvalCtx<'a> {
+    fn new(op: &'a Op, outs: &'a [Meta], stream: Stream, views: &mut [View]) -> Result<EvalCtx<'a>> {
+        let mut inputs: SmallVec<[Input; 4]> = SmallVec::with_capacity(views.len());
+        let mut before = SmallVec::new();
+        for v in views {
+            // `get_mut` also orders this thread after the last use by whoever let go of the buffer.
+            let unique = Arc::get_mut(&mut v.buffer).is_some() && v.buffer.reusable(stream);
+            let ready = v.buffer.ready();
+            if ready.stream().is_some() {
+                before.push(ready);
+            }
+            let mem = v.buffer.on(op.name(), stream)?;
+            inputs.push(Input { view: v.clone(), mem, unique });
+        }
+        Ok(EvalCtx {
+            op,
+            outs,
+            stream,
+            inputs,
+            results: SmallVec::from_elem(None, outs.len()),
+            before,
+            sent: None,
+        })
+    }
+
+    /// Memory for result `i`, row-major.
+    pub fn alloc(&mut self, i: usize) -> Result<DevMem> {
+        let meta = &self.outs[i];
+        let (buffer, mem) = Buffer::alloc(self.op.name(), self.stream, meta.bytes())?;
+        let layout = Layout::contiguous(meta.shape.clone());
+        self.results[i] = Some(View { buffer, layout, dtype: meta.dtype });
+        Ok(mem)
+    }
+
+    /// Memory for result `i`, row-major: that of an input when nobody else can reach it, it has as many
+    /// bytes for each of as many elements, and lies row-major too; else fresh. Tells which input it was.
+    ///
+    /// For kernels that read element `j` of their inputs for the last time before they write element `j`.
+    pub fn alloc_or_reuse(&mut self, i: usize) -> Result<(DevMem, Option<usize>)> {
+        let meta = &self.outs[i];
+        let fits = |input: &Input| {
+            let v = &input.view;
+            input.unique
+                && v.layout.offset() == 0
+                && v.layout.is_contiguous()
+                && v.dtype.size() == meta.dtype.size()
+                && v.layout.elements() == meta.elements()
+        };
+        match self.inputs.iter().position(fits) {
+            Some(k) => Ok((self.reuse(i, k), Some(k))),
+            None => self.alloc(i).map(|m| (m, None)),
+        }
+    }
+
+    /// Makes the memory of input `k` that of result `i`, row-major. The caller has checked that it is
+    /// unique and of the right size.
+    pub fn reuse(&mut self, i: usize, k: usize) -> DevMem {
+        let meta = &self.outs[i];
+        let input = &self.inputs[k];
+        debug_assert!(input.unique && input.mem.bytes >= meta.bytes());
+        let layout = Layout::contiguous(meta.shape.clone());
+        self.results[i] = Some(View { buffer: input.view.buffer.clone(), layout, dtype: meta.dtype });
+        input.mem
+    }
+
+    /// States the event that completes all results.
+    pub fn sent(&mut self, event: Event) {
+        self.sent = Some(event);
+    }
+
+    fn finish(self) -> Result<Results> {
+        let op = self.op.name();
+        let missing =
+            || Error::Device { op, device: self.stream.device, msg: "the kernel left out a result".into() };
+        let mut ready = self.sent.ok_or_else(missing)?;
+        // Had an input failed before this work was sent, the work ran on garbage: the failure is what the
+        // results resolve to. A later failure has skipped it by itself.
+        if let Some(failed) = self.before.iter().find(|e| matches!(e.poll(), Some(Err(_)))) {
+            ready = failed.clone();
+        }
+        let mut results = Results::new();
+        for r in self.results {
+            let v = r.ok_or_else(missing)?;
+            v.buffer.written(ready.clone());
+            results.push(v);
+        }
+        Ok(results)
+    }
+}

@@ -1,0 +1,4 @@
+//! Passes over the graph of nodes.
+
+pub(crate) mod fuse;
+pub(crate) mod toposort;

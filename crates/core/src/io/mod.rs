@@ -1,0 +1,4 @@
+//! Files.
+
+pub mod ggml_blocks;
+pub mod gguf;

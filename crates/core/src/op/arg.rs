@@ -1,0 +1,50 @@
+//! Index of the smallest or largest element along an axis.
+
+use super::reduce::reduced;
+use super::{Meta, Metas, arity, one};
+use crate::dtype::Kind;
+use crate::shape::AxisSet;
+use crate::{Dtype, Error, Result};
+
+/// Which element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ArgKind {
+    /// The first smallest; the first NaN when there is one.
+    Min,
+    /// The first largest; the first NaN when there is one.
+    Max,
+}
+
+/// Index of an extreme along one axis, as `u32`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Arg {
+    /// Which element.
+    pub kind: ArgKind,
+    /// Along which axis.
+    pub axis: usize,
+    /// Whether the axis stays, with size 1.
+    pub keepdims: bool,
+}
+
+impl Arg {
+    pub(super) fn name(&self) -> &'static str {
+        match self.kind {
+            ArgKind::Min => "argmin",
+            ArgKind::Max => "argmax",
+        }
+    }
+
+    pub(super) fn infer(&self, inputs: &[&Meta]) -> Result<Metas> {
+        let [x] = arity(self.name(), inputs)?;
+        if x.dtype.kind() == Kind::Complex {
+            return Err(Error::bad_dtype(self.name(), "real numbers", x.dtype));
+        }
+        match x.shape.get(self.axis) {
+            None => {
+                Err(Error::shape(self.name(), format!("axis {} is out of range for {}", self.axis, x.shape)))
+            }
+            Some(0) => Err(Error::value(self.name(), format!("no value for an empty axis of {}", x.shape))),
+            Some(_) => one(reduced(&x.shape, AxisSet::one(self.axis), self.keepdims), Dtype::U32),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Softmax and logsumexp over the last axis, accumulated in `f32` at least.
+
+use super::{Meta, Metas, arity, one};
+use crate::{Array, Error, Result};
+
+/// Softmax and logsumexp over the last axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Softmax {
+    /// `exp(x - max) / sum(exp(x - max))`.
+    Softmax,
+    /// `max + log(sum(exp(x - max)))`; the axis stays with size 1.
+    LogSumExp,
+}
+
+impl Softmax {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Softmax::Softmax => "softmax",
+            Softmax::LogSumExp => "logsumexp",
+        }
+    }
+
+    pub(super) fn infer(self, inputs: &[&Meta]) -> Result<Metas> {
+        let [x] = arity(self.name(), inputs)?;
+        if !x.dtype.is_float() {
+            return Err(Error::bad_dtype(self.name(), "real floats", x.dtype));
+        }
+        let rank = x.shape.rank();
+        if rank == 0 {
+            return Err(Error::shape(self.name(), "a scalar has no last axis"));
+        }
+        match self {
+            Softmax::Softmax => one(x.shape.clone(), x.dtype),
+            Softmax::LogSumExp => one(x.shape.with(rank - 1, 1), x.dtype),
+        }
+    }
+
+    pub(super) fn fallback(self, inputs: &[Array]) -> Result<Vec<Array>> {
+        let x = &inputs[0];
+        let h = if x.dtype().size() < 4 { x.astype(crate::Dtype::F32)? } else { x.clone() };
+        let max = h.max(&[-1], true)?;
+        // An infinite maximum must not give inf - inf.
+        let finite = max.abs()?.less(&max.scalar_like(f64::INFINITY))?;
+        let shift = Array::select(&finite, &max, &max.full_like(0.0)?)?;
+        let e = h.subtract(&shift)?.exp()?;
+        let sum = e.sum(&[-1], true)?;
+        let y = match self {
+            Softmax::Softmax => e.divide(&sum)?,
+            Softmax::LogSumExp => sum.log()?.add(&shift)?,
+        };
+        Ok(vec![y.astype(x.dtype())?])
+    }
+}

@@ -1,0 +1,47 @@
+//! Ordering along an axis. NaN comes last; equal elements keep their order.
+
+use super::{Meta, Metas, arity, one};
+use crate::{Dtype, Error, Result};
+
+/// Ordering along one axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Sort {
+    /// Along which axis.
+    pub axis: usize,
+    /// Give the indices (`u32`) rather than the elements.
+    pub indices: bool,
+    /// From the largest to the smallest (NaN still last).
+    pub descending: bool,
+    /// Only this position has to be right, with nothing larger before it and nothing smaller after it.
+    pub kth: Option<usize>,
+}
+
+impl Sort {
+    pub(super) fn name(&self) -> &'static str {
+        match (self.indices, self.kth) {
+            (false, None) => "sort",
+            (true, None) => "argsort",
+            (false, Some(_)) => "partition",
+            (true, Some(_)) => "argpartition",
+        }
+    }
+
+    pub(super) fn infer(&self, inputs: &[&Meta]) -> Result<Metas> {
+        let [x] = arity(self.name(), inputs)?;
+        let Some(&n) = x.shape.get(self.axis) else {
+            return Err(Error::shape(
+                self.name(),
+                format!("axis {} is out of range for {}", self.axis, x.shape),
+            ));
+        };
+        if let Some(k) = self.kth
+            && k >= n
+        {
+            return Err(Error::index(self.name(), format!("position {k} is out of range for {n} elements")));
+        }
+        if self.indices && n > u32::MAX as usize {
+            return Err(Error::shape(self.name(), format!("{n} elements are more than uint32 can index")));
+        }
+        one(x.shape.clone(), if self.indices { Dtype::U32 } else { x.dtype })
+    }
+}

@@ -1,0 +1,148 @@
+//! The same elements under another shape. Views share memory; only a reshape that strides do not allow
+//! copies.
+
+use super::{Meta, Metas, arity, one};
+use crate::shape::Shape;
+use crate::{Dtype, Error, Result};
+use smallvec::SmallVec;
+
+/// The same elements under another shape.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum View {
+    /// Repeated along axes of size 1 and new leading axes.
+    Broadcast(Shape),
+    /// Other sizes for as many elements, in row-major order.
+    Reshape(Shape),
+    /// Axes reordered: axis `i` of the result is axis `perm[i]` of the argument.
+    Transpose(SmallVec<[u8; 8]>),
+    /// Elements `start + j * step` for `j < size` along each axis.
+    Slice {
+        /// First element of each axis.
+        start: SmallVec<[usize; 4]>,
+        /// Distance along each axis; negative ones walk backwards.
+        step: SmallVec<[isize; 4]>,
+        /// Sizes of the result.
+        size: Shape,
+    },
+    /// The bytes read as another type; the last axis scales with the element size.
+    Bitcast(Dtype),
+    /// Parts of the given sizes along an axis, one result each.
+    Split {
+        /// Along which axis.
+        axis: usize,
+        /// Size of each part; they add up to the axis.
+        sizes: SmallVec<[usize; 4]>,
+    },
+}
+
+impl View {
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            View::Broadcast(_) => "broadcast_to",
+            View::Reshape(_) => "reshape",
+            View::Transpose(_) => "transpose",
+            View::Slice { .. } => "slice",
+            View::Bitcast(_) => "view",
+            View::Split { .. } => "split",
+        }
+    }
+
+    pub(super) fn infer(&self, inputs: &[&Meta]) -> Result<Metas> {
+        let name = self.name();
+        let [x] = arity(name, inputs)?;
+        let refuse = |msg: String| Err(Error::shape(name, msg));
+        match self {
+            View::Broadcast(to) => {
+                let lead = to.rank().checked_sub(x.shape.rank());
+                let fits =
+                    lead.is_some_and(|l| x.shape.iter().zip(&to[l..]).all(|(&a, &b)| a == b || a == 1));
+                if !fits {
+                    return refuse(format!("shape {} does not broadcast to {to}", x.shape));
+                }
+                one(Shape::checked(name, to)?, x.dtype)
+            }
+            View::Reshape(to) => {
+                let to = Shape::checked(name, to)?;
+                if to.elements() != x.elements() {
+                    return refuse(format!(
+                        "{} elements of shape {} do not fill {to}",
+                        x.elements(),
+                        x.shape
+                    ));
+                }
+                one(to, x.dtype)
+            }
+            View::Transpose(perm) => {
+                let mut seen: SmallVec<[bool; 8]> = SmallVec::from_elem(false, x.shape.rank());
+                let ok = perm.len() == x.shape.rank()
+                    && perm
+                        .iter()
+                        .all(|&p| seen.get_mut(p as usize).is_some_and(|s| !std::mem::replace(s, true)));
+                if !ok {
+                    return refuse(format!("axes {perm:?} are not a permutation for shape {}", x.shape));
+                }
+                one(perm.iter().map(|&p| x.shape[p as usize]).collect(), x.dtype)
+            }
+            View::Slice { start, step, size } => {
+                check_window(name, &x.shape, start, step, size)?;
+                one(size.clone(), x.dtype)
+            }
+            View::Bitcast(to) => {
+                let (from, to_size) = (x.dtype.size(), to.size());
+                if from == to_size {
+                    return one(x.shape.clone(), *to);
+                }
+                let Some((&last, _)) = x.shape.split_last() else {
+                    return refuse(format!("a scalar of {} cannot be seen as {to}", x.dtype));
+                };
+                if !(last * from).is_multiple_of(to_size) {
+                    return refuse(format!(
+                        "last axis of {} ({last} x {}) is no multiple of {to}",
+                        x.shape, x.dtype
+                    ));
+                }
+                one(x.shape.with(x.shape.rank() - 1, last * from / to_size), *to)
+            }
+            View::Split { axis, sizes } => {
+                let Some(&n) = x.shape.get(*axis) else {
+                    return refuse(format!("axis {axis} is out of range for shape {}", x.shape));
+                };
+                if sizes.is_empty() || sizes.iter().try_fold(0usize, |a, &s| a.checked_add(s)) != Some(n) {
+                    return refuse(format!(
+                        "parts {:?} do not add up to axis {axis} of {}",
+                        &sizes[..],
+                        x.shape
+                    ));
+                }
+                Ok(sizes.iter().map(|&s| Meta { shape: x.shape.with(*axis, s), dtype: x.dtype }).collect())
+            }
+        }
+    }
+}
+
+/// Checks that a strided window lies inside a shape.
+pub(super) fn check_window(
+    op: &'static str,
+    shape: &Shape,
+    start: &[usize],
+    step: &[isize],
+    size: &Shape,
+) -> Result<()> {
+    if start.len() != shape.rank() || step.len() != shape.rank() || size.rank() != shape.rank() {
+        return Err(Error::shape(op, format!("a window of {} axes for shape {shape}", start.len())));
+    }
+    for i in 0..shape.rank() {
+        if size[i] == 0 {
+            continue;
+        }
+        let last = start[i] as i128 + (size[i] as i128 - 1) * step[i] as i128;
+        if start[i] >= shape[i] || last < 0 || last >= shape[i] as i128 {
+            let msg = format!(
+                "axis {i}: start {}, step {}, {} elements do not lie within shape {shape}",
+                start[i], step[i], size[i]
+            );
+            return Err(Error::index(op, msg));
+        }
+    }
+    Ok(())
+}
