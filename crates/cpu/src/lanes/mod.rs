@@ -34,6 +34,9 @@ pub trait Lanes: Copy + Send + Sync + 'static {
 
     /// The instruction set of this type.
     fn level(self) -> Level;
+    /// Runs `kernel` as a function of its own, compiled for these instructions: keeps the size of large
+    /// generic code in bounds where `#[inline(always)]` would multiply it.
+    fn call<K: Kernel>(self, kernel: K) -> K::Output;
     /// `x` in every lane.
     fn splat(self, x: f32) -> Self::F;
     /// `x` in every lane.

@@ -1,6 +1,6 @@
 //! Eight lanes in an array, for the compiler to vectorise with the baseline of the target.
 
-use super::Lanes;
+use super::{Kernel, Lanes};
 use crate::simd::Level;
 use half::{bf16, f16};
 
@@ -69,6 +69,10 @@ impl Lanes for Portable {
     #[inline(always)]
     fn level(self) -> Level {
         Level::Portable
+    }
+    #[inline(always)]
+    fn call<K: Kernel>(self, kernel: K) -> K::Output {
+        kernel.run(self)
     }
     #[inline(always)]
     fn splat(self, x: f32) -> F {

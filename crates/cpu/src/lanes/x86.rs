@@ -48,6 +48,11 @@ impl Lanes for Avx2 {
         Level::Avx2
     }
     #[inline(always)]
+    fn call<K: Kernel>(self, kernel: K) -> K::Output {
+        // SAFETY: only the instructions that `self` proves.
+        unsafe { run_avx2(kernel) }
+    }
+    #[inline(always)]
     fn splat(self, x: f32) -> __m256 {
         // SAFETY: only the instructions that `self` proves.
         unsafe { _mm256_set1_ps(x) }
@@ -261,6 +266,11 @@ impl Lanes for Avx512 {
     #[inline(always)]
     fn level(self) -> Level {
         Level::Avx512
+    }
+    #[inline(always)]
+    fn call<K: Kernel>(self, kernel: K) -> K::Output {
+        // SAFETY: only the instructions that `self` proves.
+        unsafe { run_avx512(kernel) }
     }
     #[inline(always)]
     fn splat(self, x: f32) -> __m512 {

@@ -1,0 +1,89 @@
+//! Times the kernels that language models live on.
+//!
+//! `cargo run --release -p olivine-cpu --example lm_kernels_bench [filter]` prints the least and the median time
+//! of each case, and what it means in GB/s of weights or GFLOP/s.
+
+use half::f16;
+use olivine_cpu::kernels::Floats;
+use olivine_cpu::kernels::quant::{Quantized, quantized_matmul};
+use std::hint::black_box;
+use std::time::Instant;
+
+fn time(name: &str, filter: &str, amount: f64, unit: &str, mut f: impl FnMut()) {
+    if !name.contains(filter) {
+        return;
+    }
+    f();
+    let start = Instant::now();
+    let mut us = Vec::new();
+    while us.len() < 5 || start.elapsed().as_secs_f64() < 1.0 && us.len() < 2000 {
+        let t = Instant::now();
+        f();
+        us.push(t.elapsed().as_secs_f64() * 1e6);
+    }
+    us.sort_by(f64::total_cmp);
+    let (min, median) = (us[0], us[us.len() / 2]);
+    println!("{name:<58} min {min:>9.1} us  median {median:>9.1} us  {:>7.1} {unit}", amount / min / 1e3);
+}
+
+fn noise(n: usize) -> Vec<f32> {
+    (0..n as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 8) as f32 / (1u32 << 23) as f32 - 1.0).collect()
+}
+
+fn quantized(filter: &str) {
+    for (rows, cols, bits, group, ms) in [
+        (4096, 4096, 4, 64, &[1usize, 2, 4, 8, 16, 64, 256][..]),
+        (4096, 4096, 4, 32, &[1, 8]),
+        (4096, 4096, 8, 32, &[1, 8]),
+        (4096, 4096, 6, 16, &[1]),
+        (4096, 4096, 5, 32, &[1]),
+        (4096, 4096, 3, 64, &[1]),
+        (4096, 4096, 2, 64, &[1]),
+        (576, 576, 4, 32, &[1, 256]),
+        (1536, 576, 4, 32, &[1, 256]),
+        (49152, 576, 8, 32, &[1]),
+        (262144, 640, 6, 16, &[1]),
+    ] {
+        let words: Vec<u32> =
+            noise(rows * cols * bits / 32).iter().map(|x| (x * 2.1e9) as i32 as u32).collect();
+        let scales: Vec<f16> = noise(rows * cols / group).iter().map(|&x| f16::from_f32(x * 0.01)).collect();
+        let w = Quantized {
+            words: &words,
+            scales: Floats::F16(&scales),
+            biases: Floats::F16(&scales),
+            rows,
+            cols,
+            group,
+            bits,
+        };
+        for &m in ms {
+            for transpose in [true, false] {
+                if !transpose && (m != 1 && m != 64) {
+                    continue;
+                }
+                let (inner, outer) = if transpose { (cols, rows) } else { (rows, cols) };
+                let x = noise(m * inner);
+                let mut y = vec![0.0f32; m * outer];
+                let name = format!(
+                    "quantized_matmul {bits} bits group {group} {m} x {rows} x {cols}{}",
+                    if transpose { "" } else { " plain" }
+                );
+                let (amount, unit) = if m <= 8 {
+                    ((words.len() * 4 + scales.len() * 4) as f64, "GB/s")
+                } else {
+                    (2.0 * m as f64 * rows as f64 * cols as f64, "GFLOP/s")
+                };
+                time(&name, filter, amount, unit, || {
+                    quantized_matmul(x.as_slice().into(), &w, m, transpose, y.as_mut_slice().into())
+                        .expect("sizes fit");
+                    black_box(&mut y);
+                });
+            }
+        }
+    }
+}
+
+fn main() {
+    let filter = std::env::args().nth(1).unwrap_or_default();
+    quantized(&filter);
+}

@@ -1,0 +1,336 @@
+//! y = x w^T for a few rows of x, bound by reading w.
+
+use super::Quantized;
+use super::decode::dequantize_span;
+use crate::kernels::{Scratch, Shared};
+use crate::lanes::{Kernel, Lanes, dispatch_at};
+use crate::pool::parallel_ranges;
+use crate::simd::Level;
+
+/// Bytes of packed weights that are worth a task.
+const GRAIN: usize = 1 << 14;
+
+/// y = x w^T with x `[m, cols]`, y `[m, rows]`, m at most [`super::FEW`]. `at` is a level of this machine.
+pub(super) fn multiply(at: Level, x: &[f32], w: &Quantized<'_>, m: usize, y: &mut [f32]) {
+    let grain = GRAIN.div_ceil(w.row_words() * 4 + 1);
+    #[cfg(target_arch = "x86_64")]
+    if at >= Level::Avx512 && avx512::fits(w) {
+        avx512::multiply(x, w, m, grain, y);
+        return;
+    }
+    let y = Shared(y.as_mut_ptr());
+    parallel_ranges(w.rows, grain, &|rows| dispatch_at(at, Rows { x, w, m, rows, y: y.get() }));
+}
+
+/// Any format at any level: unpacks a row of w into the first-level cache.
+struct Rows<'a> {
+    x: &'a [f32],
+    w: &'a Quantized<'a>,
+    m: usize,
+    rows: std::ops::Range<usize>,
+    /// `[m, w.rows]`
+    y: *mut f32,
+}
+
+impl Kernel for Rows<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Lanes>(self, s: S) {
+        let Rows { x, w, m, rows, y } = self;
+        let mut weights = Scratch::take(w.cols);
+        for row in rows {
+            dequantize_span(s, w, row, 0, &mut weights);
+            for i in 0..m {
+                let dot = dot(s, &x[i * w.cols..(i + 1) * w.cols], &weights);
+                // SAFETY: y is `[m, w.rows]`, and this task alone writes these rows.
+                unsafe { *y.add(i * w.rows + row) = dot };
+            }
+        }
+    }
+}
+
+/// Sum of a[i] b[i]; the lengths are equal.
+#[inline(always)]
+fn dot<S: Lanes>(s: S, a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    let (pa, pb, n) = (a.as_ptr(), b.as_ptr(), a.len());
+    let mut acc = [s.splat(0.0); 4];
+    let mut i = 0;
+    // SAFETY: whole registers while they fit, `n - i` lanes for the last one.
+    unsafe {
+        while i + 4 * S::N <= n {
+            for (j, v) in acc.iter_mut().enumerate() {
+                let k = i + j * S::N;
+                *v = s.mul_acc(s.load(pa.add(k)), s.load(pb.add(k)), *v);
+            }
+            i += 4 * S::N;
+        }
+        while i < n {
+            acc[0] = s.mul_acc(s.load_part(pa.add(i), n - i), s.load_part(pb.add(i), n - i), acc[0]);
+            i += S::N;
+        }
+    }
+    s.reduce_add(s.add(s.add(acc[0], acc[1]), s.add(acc[2], acc[3])))
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx512 {
+    //! Codes go from memory to registers and never back. A block of codes spreads over the 16 lanes, several
+    //! consecutive ones in each; the activations are put in that order once. A block's lanes then each
+    //! belong to one group, whose scale multiplies the block's partial sums; biases multiply sums of the
+    //! activations of their groups, which are also formed once.
+
+    use super::*;
+    use crate::kernels::Floats;
+    use crate::kernels::quant::decode::UNPACKING;
+    use std::arch::x86_64::*;
+
+    /// Codes in a block, and in a lane: 16 words of 4-bit codes; 64 codes, unpacked to bytes, of others.
+    const fn block(bits: usize) -> (usize, usize) {
+        if bits == 4 { (128, 8) } else { (64, 4) }
+    }
+
+    /// Whether lanes do not straddle groups, and 16 groups are whole blocks.
+    pub(super) fn fits(w: &Quantized<'_>) -> bool {
+        let (block, lane) = block(w.bits);
+        if w.group >= block {
+            w.group.is_multiple_of(block)
+        } else {
+            block.is_multiple_of(w.group) && w.group.is_multiple_of(lane)
+        }
+    }
+
+    /// Activations in the order of the kernel.
+    struct Activations {
+        m: usize,
+        /// `[blocks, codes of a lane, m, 16]`, zero past the end of a row.
+        x: Vec<f32>,
+        /// `[m, groups]`, each row padded with zeros to a multiple of 16.
+        sums: Vec<f32>,
+    }
+
+    pub(super) fn multiply(x: &[f32], w: &Quantized<'_>, m: usize, grain: usize, y: &mut [f32]) {
+        let (block, lane) = block(w.bits);
+        let padded_groups = w.row_groups().next_multiple_of(16);
+        let mut a = Activations {
+            m,
+            x: vec![0.0; w.cols.div_ceil(block) * block * m],
+            sums: vec![0.0; padded_groups * m],
+        };
+        for i in 0..m {
+            let row = &x[i * w.cols..(i + 1) * w.cols];
+            // SAFETY: the caller has checked the level.
+            unsafe {
+                reorder(row, block, lane, i, m, &mut a.x);
+                group_sums(row, w.group, &mut a.sums[i * padded_groups..(i + 1) * padded_groups]);
+            }
+        }
+        let kernel = select(w.bits, m);
+        let y = Shared(y.as_mut_ptr());
+        // SAFETY: the caller has checked the level and the format; y is `[m, w.rows]`, and tasks write
+        // different rows.
+        parallel_ranges(w.rows, grain, &|rows| unsafe { kernel(&a, w, rows, y.get()) });
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    fn reorder(row: &[f32], block: usize, lane: usize, i: usize, m: usize, out: &mut [f32]) {
+        let steps = _mm512_mullo_epi32(
+            _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+            _mm512_set1_epi32(lane as i32),
+        );
+        for (b, out) in out.chunks_exact_mut(block * m).enumerate() {
+            let from = b * block;
+            for k in 0..lane {
+                let left = (row.len() - from).saturating_sub(k).div_ceil(lane);
+                let mask = if left >= 16 { !0 } else { (1u16 << left) - 1 };
+                let out = &mut out[(k * m + i) * 16..(k * m + i) * 16 + 16];
+                // SAFETY: masked lanes read `from + k + lane * j < row.len()`; `out` has 16 floats.
+                unsafe {
+                    let base = row.as_ptr().wrapping_add(from + k);
+                    let v = _mm512_mask_i32gather_ps::<4>(_mm512_setzero_ps(), mask, steps, base.cast());
+                    _mm512_storeu_ps(out.as_mut_ptr(), v);
+                }
+            }
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    fn group_sums(row: &[f32], group: usize, out: &mut [f32]) {
+        for (xs, out) in row.chunks_exact(group).zip(out) {
+            let mut acc = [_mm512_setzero_ps(); 2];
+            for (j, xs) in xs.chunks(16).enumerate() {
+                let mask = if xs.len() == 16 { !0 } else { (1u16 << xs.len()) - 1 };
+                // SAFETY: the mask stops at the end of `xs`.
+                acc[j % 2] = _mm512_add_ps(acc[j % 2], unsafe { _mm512_maskz_loadu_ps(mask, xs.as_ptr()) });
+            }
+            *out = _mm512_reduce_add_ps(_mm512_add_ps(acc[0], acc[1]));
+        }
+    }
+
+    type RowsFn = unsafe fn(&Activations, &Quantized<'_>, std::ops::Range<usize>, *mut f32);
+
+    fn select(bits: usize, m: usize) -> RowsFn {
+        macro_rules! table {
+            ($($b:literal)+; $ms:tt) => { match bits { $($b => table!(@row $b; $ms),)+ _ => unreachable!("bits were checked: {bits}") } };
+            (@row $b:literal; [$($m:literal)+]) => { match m { $($m => rows::<$b, $m> as RowsFn,)+ _ => unreachable!("m was checked: {m}") } };
+        }
+        table!(2 3 4 5 6 7 8; [1 2 3 4 5 6 7 8])
+    }
+
+    /// The first `n` of 16 scales or biases from `at` on, zero in the other lanes.
+    ///
+    /// # Safety
+    /// `at + n` is within the slice.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn load16(x: &Floats<'_>, at: usize, n: usize) -> __m512 {
+        let mask = if n >= 16 { !0 } else { (1u16 << n) - 1 };
+        // SAFETY: the mask keeps to the caller's promise.
+        unsafe {
+            match x {
+                Floats::F32(x) => _mm512_maskz_loadu_ps(mask, x.as_ptr().add(at)),
+                Floats::F16(x) => _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, x.as_ptr().add(at).cast())),
+                Floats::Bf16(x) => {
+                    let h = _mm256_maskz_loadu_epi16(mask, x.as_ptr().add(at).cast());
+                    _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(h)))
+                }
+            }
+        }
+    }
+
+    /// Constants of a format, kept in registers.
+    struct Tables {
+        low: __m512,
+        high: __m512,
+        bytes: __m512i,
+        shifts: __m512i,
+    }
+
+    impl Tables {
+        #[inline]
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
+        fn new(bits: usize) -> Self {
+            let values: [f32; 32] = std::array::from_fn(|i| (i & ((1 << bits) - 1)) as f32);
+            let (bytes, shifts) = &UNPACKING[bits];
+            // SAFETY: the arrays hold whole registers.
+            unsafe {
+                Tables {
+                    low: _mm512_loadu_ps(values.as_ptr()),
+                    high: _mm512_loadu_ps(values.as_ptr().add(16)),
+                    bytes: _mm512_loadu_si512(bytes.as_ptr().cast()),
+                    shifts: _mm512_loadu_si512(shifts.as_ptr().cast()),
+                }
+            }
+        }
+    }
+
+    /// Code `k` of every lane of an unpacked block, as floats. Permutes look at the low bits of a lane only,
+    /// so that the codes above need no masking.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
+    fn code<const BITS: usize>(t: &Tables, v: __m512i, k: usize) -> __m512 {
+        let step = if BITS == 4 { 4 } else { 8 };
+        let v = _mm512_srlv_epi32(v, _mm512_set1_epi32((step * k) as i32));
+        match BITS {
+            2..=4 => _mm512_permutexvar_ps(v, t.low),
+            5 => _mm512_permutex2var_ps(t.low, v, t.high),
+            8 if k == 3 => _mm512_cvtepi32_ps(v),
+            _ => _mm512_cvtepi32_ps(_mm512_and_si512(v, _mm512_set1_epi32((1 << BITS) - 1))),
+        }
+    }
+
+    /// y[.., rows] for `M` rows of activations.
+    ///
+    /// # Safety
+    /// The machine has the instructions; `fits(w)`, whose bits are `BITS`; `a` was made for `w` with `M` rows;
+    /// y is `[M, w.rows]`, and nobody else uses these rows.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
+    unsafe fn rows<const BITS: usize, const M: usize>(
+        a: &Activations,
+        w: &Quantized<'_>,
+        rows: std::ops::Range<usize>,
+        y: *mut f32,
+    ) {
+        debug_assert_eq!((BITS, M), (w.bits, a.m));
+        let (block, lane) = const { block(BITS) };
+        let block_bytes = block * BITS / 8;
+        let groups = w.row_groups();
+        let padded_groups = groups.next_multiple_of(16);
+        let row_bytes = w.row_words() * 4;
+        let blocks = w.cols.div_ceil(block);
+        // Blocks after which the group index advances, and by how much.
+        let (every, advance) = ((w.group / block).max(1), (block / w.group).max(1) as i32);
+        let blocks_per_16 = 16 * w.group / block;
+        let lane_group: [i32; 16] = std::array::from_fn(|j| (j * lane / w.group) as i32);
+        // SAFETY: 16 integers.
+        let lane_group = unsafe { _mm512_loadu_si512(lane_group.as_ptr().cast()) };
+        let t = Tables::new(BITS);
+        for row in rows {
+            // SAFETY: row < w.rows, so that all of its bytes are in `words`.
+            let packed = unsafe { w.words.as_ptr().cast::<u8>().add(row * row_bytes) };
+            let mut total = [_mm512_setzero_ps(); M];
+            let mut first_group = 0;
+            let mut b = 0;
+            while first_group < groups {
+                let n = (groups - first_group).min(16);
+                let at = row * groups + first_group;
+                // SAFETY: `at + n` is within the scales and biases of this row.
+                let (scales, biases) = unsafe { (load16(&w.scales, at, n), load16(&w.biases, at, n)) };
+                for (i, total) in total.iter_mut().enumerate() {
+                    // SAFETY: rows of sums are padded to a multiple of 16.
+                    let sums =
+                        unsafe { _mm512_loadu_ps(a.sums.as_ptr().add(i * padded_groups + first_group)) };
+                    *total = _mm512_fmadd_ps(biases, sums, *total);
+                }
+                let end = (b + blocks_per_16).min(blocks);
+                let mut index = lane_group;
+                while b < end {
+                    let scale = _mm512_permutexvar_ps(index, scales);
+                    for _ in 0..every.min(end - b) {
+                        let left = row_bytes - b * block_bytes;
+                        // SAFETY: the masks stop at the end of the row; x holds `blocks` blocks.
+                        unsafe {
+                            let p = packed.add(b * block_bytes);
+                            _mm_prefetch::<_MM_HINT_T0>(p.wrapping_add(AHEAD).cast());
+                            let mut v = if left >= 64 && block_bytes == 64 {
+                                _mm512_loadu_si512(p.cast())
+                            } else {
+                                let bytes = left.min(block_bytes);
+                                let mask = if bytes == 64 { !0 } else { (1u64 << bytes) - 1 };
+                                _mm512_maskz_loadu_epi8(mask, p.cast())
+                            };
+                            if BITS != 4 && BITS != 8 {
+                                v = _mm512_multishift_epi64_epi8(
+                                    t.shifts,
+                                    _mm512_permutexvar_epi8(t.bytes, v),
+                                );
+                            }
+                            let x = a.x.as_ptr().add(b * block * M);
+                            let mut part = [_mm512_setzero_ps(); M];
+                            for k in 0..lane {
+                                let q = code::<BITS>(&t, v, k);
+                                for (i, part) in part.iter_mut().enumerate() {
+                                    *part =
+                                        _mm512_fmadd_ps(q, _mm512_loadu_ps(x.add((k * M + i) * 16)), *part);
+                                }
+                            }
+                            for (total, part) in total.iter_mut().zip(part) {
+                                *total = _mm512_fmadd_ps(part, scale, *total);
+                            }
+                        }
+                        b += 1;
+                    }
+                    index = _mm512_add_epi32(index, _mm512_set1_epi32(advance));
+                }
+                first_group += n;
+            }
+            for (i, total) in total.into_iter().enumerate() {
+                // SAFETY: y is `[M, w.rows]`.
+                unsafe { *y.add(i * w.rows + row) = _mm512_reduce_add_ps(total) };
+            }
+        }
+    }
+
+    /// Bytes that are asked for ahead of use: the hardware stops at page ends.
+    const AHEAD: usize = 1024;
+}
