@@ -146,24 +146,37 @@ impl Buffer {
                 replicas.len() - 1
             }
         };
-        let r = &mut replicas[at];
-        if r.ready.stream().is_some_and(|s| s != stream) && !r.ready.is_ok() {
-            backend::get(stream.device)?.wait(stream, &r.ready)?;
-        }
-        if r.home != stream {
-            let t = backend::get(stream.device)?.timeline(stream)?;
-            // The use is the piece of work that is sent next.
-            let used = Event::at(t.clone(), t.last() + 1);
-            match r.uses.iter_mut().find(|u| u.stream() == Some(stream)) {
-                Some(u) => *u = used,
-                None => r.uses.push(used),
-            }
+        let r = &replicas[at];
+        match r.ready.poll() {
+            Some(Ok(())) => {}
+            // Waiting takes the error from its stream: the caller hands it to the user.
+            Some(Err(_)) => r.ready.wait()?,
+            None if r.ready.stream() == Some(stream) => {}
+            None => backend::get(stream.device)?.wait(stream, &r.ready)?,
         }
         Ok(r.mem)
     }
 
+    /// Notes that work of `stream`, complete at `event`, reads the replica on its device.
+    pub(crate) fn used(&self, stream: Stream, event: &Event) {
+        for r in self.lock().iter_mut() {
+            if r.device == stream.device && r.home != stream {
+                match r.uses.iter_mut().find(|u| u.stream() == Some(stream)) {
+                    Some(u) => *u = event.clone(),
+                    None => r.uses.push(event.clone()),
+                }
+            }
+        }
+    }
+
     fn replicate(&self, op: &'static str, replicas: &mut [Replica], stream: Stream) -> Result<Replica> {
         let device = stream.device;
+        for r in replicas.iter() {
+            if let Some(Err(_)) = r.ready.poll() {
+                // There is nothing to copy. Waiting takes the error from its stream.
+                r.ready.wait()?;
+            }
+        }
         if let Some(host) = replicas.iter_mut().find(|r| r.device.kind == DeviceKind::Cpu) {
             // Host to device, in the order of the stream that reads it.
             let b = backend::get(device)?;

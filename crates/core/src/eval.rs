@@ -86,8 +86,11 @@ fn attempt(arrays: &[Array], wait: bool) -> Result<(), Stop> {
     Ok(())
 }
 
+/// A device that the tape uses, its backend and limits.
+type Known = (Device, Arc<dyn Backend>, Limits);
+
 fn send(mut tape: Tape, arrays: &[Array], wait: bool) -> Result<(), Stop> {
-    let mut backends: SmallVec<[(Device, Arc<dyn Backend>, Limits); 2]> = SmallVec::new();
+    let mut backends: SmallVec<[Known; 2]> = SmallVec::new();
     let mut streams: SmallVec<[Stream; 2]> = SmallVec::new();
     for node in tape.nodes.iter().flatten() {
         let s = node.stream();
@@ -504,6 +507,9 @@ impl<'a> EvalCtx<'a> {
         let missing =
             || Error::Device { op, device: self.stream.device, msg: "the kernel left out a result".into() };
         let mut ready = self.sent.ok_or_else(missing)?;
+        for input in &self.inputs {
+            input.view.buffer.used(self.stream, &ready);
+        }
         // Had an input failed before this work was sent, the work ran on garbage: the failure is what the
         // results resolve to. A later failure has skipped it by itself.
         if let Some(failed) = self.before.iter().find(|e| matches!(e.poll(), Some(Err(_)))) {

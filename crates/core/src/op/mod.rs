@@ -132,13 +132,17 @@ pub enum Op {
 /// Transpose of a linear operation: cotangents of the inputs from the cotangent of the result.
 pub type Transpose = fn(&Op, &[Array], &Array, &[Array]) -> Result<Vec<Option<Array>>>;
 
+/// Partial derivative of an elementwise operation by argument `i`, at (op, inputs, output, i); `None` where
+/// it is zero.
+pub type Partial = fn(&Op, &[Array], &Array, usize) -> Result<Option<Array>>;
+
 /// How an operation is differentiated. One class gives both directions, so they cannot drift apart.
 #[derive(Debug, Clone, Copy)]
 pub enum Grad {
     /// No derivative, or zero almost everywhere.
     NonDiff,
-    /// Elementwise: the partial derivative by argument `i` at (op, inputs, output, i).
-    Pointwise(fn(&Op, &[Array], &Array, usize) -> Result<Option<Array>>),
+    /// Elementwise: each result depends on one element of each argument.
+    Pointwise(Partial),
     /// Linear in all its arguments together: the tangent goes through the operation itself, the cotangent
     /// through its transpose.
     Linear(Transpose),
