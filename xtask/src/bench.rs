@@ -39,13 +39,32 @@ fn peers() -> Result<PathBuf> {
         return Err(format!("OLIVINE_BENCH_PYTHON names {}, which cannot import llama_cpp", named.display()));
     }
     let python = python::virtual_environment(&root().join(".cache/bench-venv"))?;
-    if !has_llama(&python) {
-        println!("building {LLAMA} for this processor, once; this takes some minutes");
-        let mut pip = python::pip(&python);
-        process::run(
-            pip.args(["install", "--no-binary", "llama-cpp-python", LLAMA])
-                .env("CMAKE_ARGS", "-DGGML_NATIVE=ON"),
-        )?;
+    if has_llama(&python) {
+        return Ok(python);
+    }
+    println!("building {LLAMA} for this processor, once; this takes some minutes");
+    build_llama(&python, "")?;
+    if !llama_runs(&python)? {
+        // Some virtual machines announce AMX and fault on its first instruction.
+        println!("that build does not run on this machine; building again without AMX");
+        build_llama(&python, "-mno-amx-tile -mno-amx-int8 -mno-amx-bf16")?;
+        if !llama_runs(&python)? {
+            return Err(format!("{LLAMA} does not run on this machine, with or without AMX"));
+        }
     }
     Ok(python)
+}
+
+fn build_llama(python: &Path, flags: &str) -> Result<()> {
+    let mut pip = python::pip(python);
+    // No cache: pip would hand out an earlier build, whatever the flags.
+    pip.args(["install", "--no-cache-dir", "--force-reinstall", "--no-binary", "llama-cpp-python", LLAMA]);
+    process::run(pip.env("CMAKE_ARGS", "-DGGML_NATIVE=ON").env("CFLAGS", flags).env("CXXFLAGS", flags))
+}
+
+/// Whether the peer evaluates a prompt without crashing.
+fn llama_runs(python: &Path) -> Result<bool> {
+    let mut probe = command(python);
+    probe.arg(root().join("benches/llm.py")).arg("--llama-child").arg(models::fetch(models::DEFAULT)?);
+    Ok(succeeds(probe.args(["--prompt-tokens", "32", "--gen-tokens", "1", "--repetitions", "1"])))
 }
