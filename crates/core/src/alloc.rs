@@ -291,7 +291,7 @@ mod tests {
     fn classes_waste_little_and_cover() {
         for bytes in (0..100_000).chain([1 << 20, (1 << 20) + 1, 123_456_789]) {
             let c = class(bytes);
-            assert!(c >= bytes && c % 64 == 0 && class(c) == c);
+            assert!(c >= bytes && c.is_multiple_of(64) && class(c) == c);
             assert!(bytes < 1024 || c - bytes <= bytes / 8, "{bytes} -> {c}");
         }
     }
