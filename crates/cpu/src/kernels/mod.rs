@@ -3,6 +3,7 @@
 //! They take plain slices, lengths and strides, check them against each other, and compute in `f32`
 //! whatever the storage type is. A wrong size is a [`KernelError`], never a read outside a slice.
 
+pub mod attention;
 pub mod quant;
 mod tile;
 
