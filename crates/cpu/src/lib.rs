@@ -4,6 +4,7 @@
 //! Instruction sets are chosen at run time ([`simd`]), vector code is written once over [`lanes`], work is
 //! split over [`pool`].
 
+pub mod gemm;
 pub mod kernels;
 pub mod lanes;
 pub mod pool;

@@ -1,0 +1,86 @@
+//! The kernels of every vector type, compiled with its instruction set.
+
+use half::{bf16, f16};
+
+#[cfg(target_arch = "x86_64")]
+use super::avx2::{F32x8, F64x4, Half8};
+#[cfg(target_arch = "x86_64")]
+use super::avx512::{F32x16, F64x8, Half16, Pair16};
+use super::portable::Lanes;
+use super::{Finish, Pack, Table, Tile, Vector};
+
+/// Entry points for one vector type.
+///
+/// # Safety
+/// The functions require the instruction set of the type, and what the generic kernels of the same name
+/// in the parent module say.
+pub(in super::super) trait Engine: Vector {
+    /// Micro-kernels by rows and width in vectors; its length is the most rows that fit in registers.
+    const TABLE: Table<Self::Packed, Self::Acc>;
+    unsafe fn pack(p: &Pack<Self::Elem, Self::Packed>);
+    unsafe fn finish(f: &Finish<Self::Elem, Self::Acc>);
+}
+
+macro_rules! engine {
+    ($vector:ty, [$($rows:literal)*] $(, $features:literal)?) => {
+        impl Engine for $vector {
+            const TABLE: Table<Self::Packed, Self::Acc> = {
+                $(#[target_feature(enable = $features)])?
+                unsafe fn micro<const R: usize, const W: usize>(
+                    t: &Tile<<$vector as Vector>::Packed, <$vector as Vector>::Acc>,
+                ) {
+                    // SAFETY: the caller's promise.
+                    unsafe { super::micro::<$vector, R, W>(t) }
+                }
+                &[$([micro::<$rows, 1>, micro::<$rows, 2>]),*]
+            };
+            unsafe fn pack(p: &Pack<Self::Elem, Self::Packed>) {
+                $(#[target_feature(enable = $features)])?
+                unsafe fn run(p: &Pack<<$vector as Vector>::Elem, <$vector as Vector>::Packed>) {
+                    // SAFETY: the caller's promise.
+                    unsafe { super::pack::<$vector>(p) }
+                }
+                // SAFETY: the caller's promise.
+                unsafe { run(p) }
+            }
+            unsafe fn finish(f: &Finish<Self::Elem, Self::Acc>) {
+                $(#[target_feature(enable = $features)])?
+                unsafe fn run(f: &Finish<<$vector as Vector>::Elem, <$vector as Vector>::Acc>) {
+                    // SAFETY: the caller's promise.
+                    unsafe { super::finish::<$vector>(f) }
+                }
+                // SAFETY: the caller's promise.
+                unsafe { run(f) }
+            }
+        }
+    };
+}
+
+// Of 32 registers, 28 hold sums, two the columns of a step and one the row being multiplied.
+#[cfg(target_arch = "x86_64")]
+macro_rules! avx512 {
+    ($($vector:ty),* $(,)?) => {
+        $(engine!($vector, [1 2 3 4 5 6 7 8 9 10 11 12 13 14], "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c");)*
+    };
+}
+#[cfg(target_arch = "x86_64")]
+avx512!(F32x16, Half16<bf16>, Half16<f16>, F64x8);
+#[cfg(target_arch = "x86_64")]
+engine!(
+    Pair16,
+    [1 2 3 4 5 6 7 8 9 10 11 12 13 14],
+    "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c"
+);
+
+// Of 16 registers, twelve hold sums.
+#[cfg(target_arch = "x86_64")]
+macro_rules! avx2 {
+    ($($vector:ty),* $(,)?) => { $(engine!($vector, [1 2 3 4 5 6], "avx2,fma,f16c");)* };
+}
+#[cfg(target_arch = "x86_64")]
+avx2!(F32x8, Half8<bf16>, Half8<f16>, F64x4);
+
+engine!(Lanes<f32, 4>, [1 2 3 4]);
+engine!(Lanes<bf16, 4>, [1 2 3 4]);
+engine!(Lanes<f16, 4>, [1 2 3 4]);
+engine!(Lanes<f64, 2>, [1 2 3 4]);
