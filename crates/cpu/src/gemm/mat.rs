@@ -264,6 +264,11 @@ impl<T> Raw<T> {
         self.ptr.wrapping_offset(index)
     }
 
+    /// The matrix that begins `offset` elements later.
+    pub fn from(self, offset: usize) -> Self {
+        Raw { ptr: self.ptr.wrapping_add(offset), ..self }
+    }
+
     pub fn t(self) -> Self {
         Raw { ptr: self.ptr, rs: self.cs, cs: self.rs }
     }
@@ -286,6 +291,10 @@ impl<T> RawMut<T> {
     pub fn at(&self, i: usize, j: usize) -> *mut T {
         let index = (i as isize).wrapping_mul(self.rs).wrapping_add((j as isize).wrapping_mul(self.cs));
         self.ptr.wrapping_offset(index)
+    }
+
+    pub fn from(self, offset: usize) -> Self {
+        RawMut { ptr: self.ptr.wrapping_add(offset), ..self }
     }
 
     pub fn t(self) -> Self {

@@ -10,7 +10,9 @@
 //! `k` and `n`, the strides, the instruction set, and on whether there are more rows than
 //! the few-rows path takes.
 
+mod batch;
 mod blocked;
+mod few;
 mod kernel;
 mod mat;
 mod scheme;
@@ -20,6 +22,7 @@ mod tests;
 
 use half::{bf16, f16};
 
+pub use batch::{BatchMut, BatchRef, Offsets};
 use blocked::Job;
 use kernel::portable::Lanes;
 pub use mat::{C64, GemmError, MatMut, MatRef};
@@ -28,8 +31,10 @@ use scheme::{Complex, Plain};
 
 use crate::simd::{self, Level};
 
-/// Most rows that the few-rows path takes.
+/// Most rows that the few-rows path takes,
 const FEW_ROWS: usize = 16;
+/// and most columns, when it runs on the transposed product.
+const FEW_COLS: usize = 4;
 
 mod sealed {
     pub trait Sealed {}
@@ -53,15 +58,28 @@ pub struct Call<T> {
 
 /// Chooses the path for a scheme.
 ///
+/// The order matters for the promise about bits: a single column goes the same way however many rows
+/// there are.
+///
 /// # Safety
 /// As [`blocked::gemm`].
 unsafe fn run<S: scheme::Scheme>(call: &Call<S::Elem>) {
-    let Call { job, a, b, c, .. } = call;
+    let &Call { job, a, b, c, .. } = call;
     if job.m == 0 || job.n == 0 {
         return;
     }
-    // SAFETY: the caller's promise.
-    unsafe { if job.k == 0 { blocked::scale::<S>(job, *c) } else { blocked::gemm::<S>(job, *a, *b, *c) } }
+    // SAFETY: the caller's promise; the transposed product is the same sums.
+    unsafe {
+        if job.k == 0 {
+            blocked::scale::<S>(&job, c);
+        } else if job.n <= FEW_COLS && S::few_takes(a.t()) {
+            S::few(&Job { m: job.n, n: job.m, ..job }, b.t(), a.t(), c.t());
+        } else if job.m <= FEW_ROWS && S::few_takes(b) {
+            S::few(&job, a, b, c);
+        } else {
+            blocked::gemm::<S>(&job, a, b, c);
+        }
+    }
 }
 
 macro_rules! element {
@@ -138,4 +156,24 @@ fn gemm_at<T: Element>(
     let job = Job { m: a.rows(), n: b.cols(), k: a.cols(), alpha, beta };
     T::run(Call { level, job, a: a.raw(), b: b.raw(), c: c.raw() });
     Ok(())
+}
+
+/// `c = alpha * a @ b + beta * c` for every entry of `batch`, which says where its three matrices begin.
+///
+/// Small products are spread over the threads whole, large ones are split inside. Operands may be shared
+/// between entries (broadcast). Outputs that overlap are written in the order of `batch`. Entries that are
+/// the consecutive row blocks of one product with a common `b` are computed as that product.
+///
+/// # Errors
+/// [`GemmError::Shape`] if the sizes do not match, [`GemmError::Bounds`] or [`GemmError::Overlap`] if a
+/// matrix leaves its slice or has overlapping output rows; `c` is then unchanged.
+pub fn gemm_batched<T: Element>(
+    alpha: f32,
+    a: BatchRef<'_, T>,
+    b: BatchRef<'_, T>,
+    beta: f32,
+    c: BatchMut<'_, T>,
+    batch: &[Offsets],
+) -> Result<(), GemmError> {
+    batch::run(simd::level(), alpha, a, b, beta, c, batch)
 }

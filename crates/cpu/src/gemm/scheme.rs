@@ -2,9 +2,11 @@
 
 use std::marker::PhantomData;
 
+use super::blocked::{self, Job};
+use super::few;
 use super::kernel::engine::Engine;
 use super::kernel::{Pack, Vector};
-use super::mat::C64;
+use super::mat::{C64, Raw, RawMut};
 
 /// One element type on one instruction set, for the blocked product.
 ///
@@ -23,6 +25,10 @@ pub(super) trait Scheme: 'static {
     unsafe fn pack_a(p: &Pack<Self::Elem, <Self::V as Vector>::Packed>);
     /// Packs columns of `b`; `width` counts packed values, `lines` elements.
     unsafe fn pack_b(p: &Pack<Self::Elem, <Self::V as Vector>::Packed>);
+    /// Whether the few-rows path serves this type with such a `b`.
+    fn few_takes(b: Raw<Self::Elem>) -> bool;
+    /// The few-rows path.
+    unsafe fn few(job: &Job, a: Raw<Self::Elem>, b: Raw<Self::Elem>, c: RawMut<Self::Elem>);
 }
 
 /// Elements that `V` loads directly. `IN_PLACE`: they are their own sums.
@@ -44,6 +50,13 @@ impl<V: Engine, const IN_PLACE: bool> Scheme for Plain<V, IN_PLACE> {
     unsafe fn pack_b(p: &Pack<V::Elem, V::Packed>) {
         // SAFETY: the caller's promise.
         unsafe { V::pack(p) }
+    }
+    fn few_takes(b: Raw<V::Elem>) -> bool {
+        few::takes(&b)
+    }
+    unsafe fn few(job: &Job, a: Raw<V::Elem>, b: Raw<V::Elem>, c: RawMut<V::Elem>) {
+        // SAFETY: the caller's promise.
+        unsafe { few::gemm::<V>(job, a, b, c) }
     }
 }
 
@@ -90,5 +103,12 @@ impl<V: Engine<Elem = f32, Packed = f32, Acc = f32>> Scheme for Complex<V> {
                 }
             }
         }
+    }
+    fn few_takes(_: Raw<C64>) -> bool {
+        false
+    }
+    unsafe fn few(job: &Job, a: Raw<C64>, b: Raw<C64>, c: RawMut<C64>) {
+        // SAFETY: the caller's promise.
+        unsafe { blocked::gemm::<Self>(job, a, b, c) }
     }
 }

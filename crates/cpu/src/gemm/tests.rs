@@ -120,15 +120,19 @@ fn check<T: Number>(level: Level, case: &Case) {
     let at = |off: usize, i: usize, rs: isize, j: usize, cs: isize| {
         (off as isize + i as isize * rs + j as isize * cs) as usize
     };
+    let wide: Vec<(f64, f64)> = b.iter().map(|x| x.parts()).collect();
     for i in 0..m {
-        for j in 0..n {
-            let (mut re, mut im, mut size) = (0.0, 0.0, 0.0);
-            for p in 0..k {
-                let (x, y) = (a[at(a_off, i, a_rs, p, a_cs)].parts(), b[at(b_off, p, b_rs, j, b_cs)].parts());
-                re += x.0 * y.0 - x.1 * y.1;
-                im += x.0 * y.1 + x.1 * y.0;
-                size += (x.0.abs() + x.1.abs()) * (y.0.abs() + y.1.abs());
+        let mut sums = vec![(0.0, 0.0, 0.0); n];
+        for p in 0..k {
+            let x = a[at(a_off, i, a_rs, p, a_cs)].parts();
+            for (j, sum) in sums.iter_mut().enumerate() {
+                let y = wide[at(b_off, p, b_rs, j, b_cs)];
+                sum.0 += x.0 * y.0 - x.1 * y.1;
+                sum.1 += x.0 * y.1 + x.1 * y.0;
+                sum.2 += (x.0.abs() + x.1.abs()) * (y.0.abs() + y.1.abs());
             }
+        }
+        for (j, &(re, im, size)) in sums.iter().enumerate() {
             let (alpha, beta) = (f64::from(alpha), f64::from(beta));
             let index = 1 + i * c_stride + j;
             let old = if beta == 0.0 { (0.0, 0.0) } else { before[index].parts() };
@@ -207,7 +211,7 @@ fn alpha_and_beta() {
 
 #[test]
 fn several_blocks_in_every_direction() {
-    for (m, n, k) in [(1, 2100, 1100), (7, 1200, 1030), (65, 2070, 1100), (1050, 40, 520), (2000, 1, 600)] {
+    for (m, n, k) in [(1, 2100, 1100), (7, 1200, 1030), (17, 2070, 1100), (1050, 20, 520), (2000, 1, 600)] {
         for (a, b) in [(Lay::Rows, Lay::Cols), (Lay::Rows, Lay::Padded)] {
             for level in levels() {
                 let case = Case { m, n, k, a, b, alpha: 1.0, beta: 0.0 };
@@ -332,4 +336,66 @@ fn bad_operands_are_errors_that_name_the_sizes() {
     let (a, b) = (MatRef::row_major(&x, 3, 4).unwrap(), MatRef::row_major(&x, 3, 4).unwrap());
     let error = gemm(1.0, a, b, 0.0, MatMut::row_major(&mut y, 3, 4).unwrap()).unwrap_err();
     assert_eq!(error.to_string(), "[matmul] cannot multiply 3 x 4 by 3 x 4 into 3 x 4");
+}
+
+/// Every entry of a batch equals the product alone.
+fn check_batch(m: usize, n: usize, k: usize, c_stride: usize, batch: &[Offsets]) {
+    let most = |f: fn(&Offsets) -> usize| batch.iter().map(f).max().unwrap_or(0);
+    let mut random = Random(11);
+    let a: Vec<f32> = random.vec(most(|o| o.a) + m * k);
+    let b: Vec<f32> = random.vec(most(|o| o.b) + k * n);
+    let before: Vec<f32> = random.vec(most(|o| o.c) + m * c_stride + n);
+    let (mut got, mut want) = (before.clone(), before);
+    let (left, right) = (
+        BatchRef { data: &a[..], rows: m, cols: k, row_stride: k as isize, col_stride: 1 },
+        BatchRef { data: &b[..], rows: k, cols: n, row_stride: n as isize, col_stride: 1 },
+    );
+    gemm_batched(
+        0.5,
+        left,
+        right,
+        1.0,
+        BatchMut { data: &mut got, rows: m, cols: n, row_stride: c_stride },
+        batch,
+    )
+    .unwrap();
+    for at in batch {
+        let a = MatRef::new(&a, at.a, m, k, k as isize, 1).unwrap();
+        let b = MatRef::new(&b, at.b, k, n, n as isize, 1).unwrap();
+        gemm(0.5, a, b, 1.0, MatMut::new(&mut want, at.c, m, n, c_stride).unwrap()).unwrap();
+    }
+    for (x, y) in got.iter().zip(&want) {
+        assert!(
+            (x - y).abs() <= 4.0 * k as f32 * f32::EPSILON * (1.0 + y.abs()),
+            "{m}x{n}x{k}: {x} is not {y}"
+        );
+    }
+}
+
+#[test]
+fn batches_equal_products_one_by_one() {
+    let (m, n, k) = (6, 20, 30);
+    let entries = |f: fn(usize) -> Offsets| (0..9).map(f).collect::<Vec<_>>();
+    // Apart; side by side in the rows of a larger matrix; one common `b`; overlapping, in order.
+    check_batch(m, n, k, 20, &entries(|i| Offsets { a: i * 180, b: i * 600, c: i * 120 }));
+    check_batch(m, n, k, 180, &entries(|i| Offsets { a: i * 180, b: i / 3 * 600, c: i * 20 }));
+    check_batch(m, n, k, 20, &entries(|i| Offsets { a: i * 180, b: 7, c: i * 120 }));
+    check_batch(m, n, k, 20, &entries(|i| Offsets { a: i * 180, b: i * 600, c: (i % 2) * 10 }));
+    check_batch(1, n, k, 20, &entries(|i| Offsets { a: i * 30, b: i * 600, c: 500 - i * 20 }));
+    check_batch(m, n, k, 20, &[]);
+    check_batch(130, 140, 150, 140, &entries(|i| Offsets { a: i * 19500, b: i * 21000, c: i * 18200 }));
+}
+
+#[test]
+fn a_bad_entry_of_a_batch_is_an_error_and_leaves_the_output() {
+    let x = vec![1.0f32; 24];
+    let mut y = vec![7.0f32; 8];
+    let matrix = BatchRef { data: &x[..], rows: 2, cols: 2, row_stride: 2, col_stride: 1 };
+    let good = Offsets { a: 0, b: 4, c: 0 };
+    for bad in [Offsets { a: 21, ..good }, Offsets { b: 21, ..good }, Offsets { c: 5, ..good }] {
+        let c = BatchMut { data: &mut y[..], rows: 2, cols: 2, row_stride: 2 };
+        let error = gemm_batched(1.0, matrix, matrix, 0.0, c, &[good, bad]).unwrap_err();
+        assert!(matches!(error, GemmError::Bounds { .. }), "{error}");
+    }
+    assert!(y.iter().all(|&v| v == 7.0));
 }

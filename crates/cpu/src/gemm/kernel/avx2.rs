@@ -187,11 +187,6 @@ impl<E: HalfFloat> Vector for Half8<E> {
         unsafe { _mm256_loadu_ps(p) }
     }
     #[inline(always)]
-    unsafe fn load_packed_n(p: *const f32, n: usize) -> __m256 {
-        // SAFETY: the caller has AVX2 and `n` values at `p`.
-        unsafe { load_f32x8(p, n) }
-    }
-    #[inline(always)]
     unsafe fn store_packed_n(p: *mut f32, v: __m256, n: usize) {
         // SAFETY: the caller has AVX2 and `n` values at `p`.
         unsafe { store_f32x8(p, v, n) }

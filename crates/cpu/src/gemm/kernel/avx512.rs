@@ -212,11 +212,6 @@ macro_rules! f32_packed_512 {
             unsafe { _mm512_loadu_ps(p) }
         }
         #[inline(always)]
-        unsafe fn load_packed_n(p: *const f32, n: usize) -> __m512 {
-            // SAFETY: the caller has AVX-512 and `n` values at `p`.
-            unsafe { _mm512_maskz_loadu_ps(mask16(n), p) }
-        }
-        #[inline(always)]
         unsafe fn store_packed_n(p: *mut f32, v: __m512, n: usize) {
             // SAFETY: the caller has AVX-512 and `n` values at `p`.
             unsafe { _mm512_mask_storeu_ps(p, mask16(n), v) }
@@ -282,11 +277,6 @@ macro_rules! plain_vector {
             unsafe fn load_packed(p: *const $elem) -> $reg {
                 // SAFETY: the caller has the instructions and `LANES` values at `p`.
                 unsafe { $loadu(p) }
-            }
-            #[inline(always)]
-            unsafe fn load_packed_n(p: *const $elem, n: usize) -> $reg {
-                // SAFETY: the caller has the instructions and `n` values at `p`.
-                unsafe { $load_n(p, n) }
             }
             #[inline(always)]
             unsafe fn store_packed_n(p: *mut $elem, v: $reg, n: usize) {
@@ -513,11 +503,6 @@ impl Vector for Pair16 {
     unsafe fn load_packed(p: *const u32) -> __m512i {
         // SAFETY: the caller has AVX-512 and sixteen values at `p`.
         unsafe { _mm512_loadu_si512(p.cast()) }
-    }
-    #[inline(always)]
-    unsafe fn load_packed_n(p: *const u32, n: usize) -> __m512i {
-        // SAFETY: the caller has AVX-512 and `n` values at `p`.
-        unsafe { _mm512_maskz_loadu_epi32(mask16(n), p.cast()) }
     }
     #[inline(always)]
     unsafe fn store_packed_n(p: *mut u32, v: __m512i, n: usize) {

@@ -6,6 +6,7 @@ use half::{bf16, f16};
 use super::avx2::{F32x8, F64x4, Half8};
 #[cfg(target_arch = "x86_64")]
 use super::avx512::{F32x16, F64x8, Half16, Pair16};
+use super::few::{Dot, Line, Rows};
 use super::portable::Lanes;
 use super::{Finish, Pack, Table, Tile, Vector};
 
@@ -19,6 +20,9 @@ pub(in super::super) trait Engine: Vector {
     const TABLE: Table<Self::Packed, Self::Acc>;
     unsafe fn pack(p: &Pack<Self::Elem, Self::Packed>);
     unsafe fn finish(f: &Finish<Self::Elem, Self::Acc>);
+    unsafe fn pack_line(l: &Line<Self::Elem, Self::Packed>);
+    unsafe fn dot(d: &Dot<Self::Elem, Self::Packed, Self::Acc>);
+    unsafe fn rows(r: &Rows<Self::Elem, Self::Packed, Self::Acc>);
 }
 
 macro_rules! engine {
@@ -34,23 +38,50 @@ macro_rules! engine {
                 }
                 &[$([micro::<$rows, 1>, micro::<$rows, 2>]),*]
             };
-            unsafe fn pack(p: &Pack<Self::Elem, Self::Packed>) {
+            unsafe fn pack(x: &Pack<Self::Elem, Self::Packed>) {
                 $(#[target_feature(enable = $features)])?
-                unsafe fn run(p: &Pack<<$vector as Vector>::Elem, <$vector as Vector>::Packed>) {
+                unsafe fn run(x: &Pack<<$vector as Vector>::Elem, <$vector as Vector>::Packed>) {
                     // SAFETY: the caller's promise.
-                    unsafe { super::pack::<$vector>(p) }
+                    unsafe { super::pack::<$vector>(x) }
                 }
                 // SAFETY: the caller's promise.
-                unsafe { run(p) }
+                unsafe { run(x) }
             }
-            unsafe fn finish(f: &Finish<Self::Elem, Self::Acc>) {
+            unsafe fn finish(x: &Finish<Self::Elem, Self::Acc>) {
                 $(#[target_feature(enable = $features)])?
-                unsafe fn run(f: &Finish<<$vector as Vector>::Elem, <$vector as Vector>::Acc>) {
+                unsafe fn run(x: &Finish<<$vector as Vector>::Elem, <$vector as Vector>::Acc>) {
                     // SAFETY: the caller's promise.
-                    unsafe { super::finish::<$vector>(f) }
+                    unsafe { super::finish::<$vector>(x) }
                 }
                 // SAFETY: the caller's promise.
-                unsafe { run(f) }
+                unsafe { run(x) }
+            }
+            unsafe fn pack_line(x: &Line<Self::Elem, Self::Packed>) {
+                $(#[target_feature(enable = $features)])?
+                unsafe fn run(x: &Line<<$vector as Vector>::Elem, <$vector as Vector>::Packed>) {
+                    // SAFETY: the caller's promise.
+                    unsafe { super::few::pack_line::<$vector>(x) }
+                }
+                // SAFETY: the caller's promise.
+                unsafe { run(x) }
+            }
+            unsafe fn dot(x: &Dot<Self::Elem, Self::Packed, Self::Acc>) {
+                $(#[target_feature(enable = $features)])?
+                unsafe fn run(x: &Dot<<$vector as Vector>::Elem, <$vector as Vector>::Packed, <$vector as Vector>::Acc>) {
+                    // SAFETY: the caller's promise.
+                    unsafe { super::few::dot::<$vector>(x) }
+                }
+                // SAFETY: the caller's promise.
+                unsafe { run(x) }
+            }
+            unsafe fn rows(x: &Rows<Self::Elem, Self::Packed, Self::Acc>) {
+                $(#[target_feature(enable = $features)])?
+                unsafe fn run(x: &Rows<<$vector as Vector>::Elem, <$vector as Vector>::Packed, <$vector as Vector>::Acc>) {
+                    // SAFETY: the caller's promise.
+                    unsafe { super::few::rows::<$vector>(x) }
+                }
+                // SAFETY: the caller's promise.
+                unsafe { run(x) }
             }
         }
     };

@@ -9,6 +9,7 @@ pub(super) mod avx2;
 #[cfg(target_arch = "x86_64")]
 pub(super) mod avx512;
 pub(super) mod engine;
+pub(super) mod few;
 pub(super) mod portable;
 
 /// Scalars that sums are kept in.
@@ -79,8 +80,6 @@ pub(in super::super) trait Vector: Copy + 'static {
 
     /// `LANES` packed values.
     unsafe fn load_packed(p: *const Self::Packed) -> Self::Reg;
-    /// The first `n <= LANES` of them.
-    unsafe fn load_packed_n(p: *const Self::Packed, n: usize) -> Self::Reg;
     unsafe fn store_packed_n(p: *mut Self::Packed, v: Self::Reg, n: usize);
     /// Transposes the square of `LANES` registers at `v`.
     unsafe fn transpose(v: *mut Self::Reg);
@@ -131,7 +130,7 @@ pub(super) type Table<P, A> = &'static [[Micro<P, A>; WIDE]];
 /// # Safety
 /// The tile's pointers must be valid for what [`Tile`] says, with `(NV - 1) * LANES < cols <= NV * LANES`.
 #[inline(always)]
-pub(super) unsafe fn micro<V: Vector, const MR: usize, const NV: usize>(t: &Tile<V::Packed, V::Acc>) {
+unsafe fn micro<V: Vector, const MR: usize, const NV: usize>(t: &Tile<V::Packed, V::Acc>) {
     // SAFETY: the caller's promise.
     unsafe {
         let mut acc = [[V::zero(); NV]; MR];
@@ -170,7 +169,7 @@ pub(super) unsafe fn micro<V: Vector, const MR: usize, const NV: usize>(t: &Tile
 /// Source elements must be readable and `k.div_ceil(STEP) * width` packed values writable;
 /// `lines <= width`.
 #[inline(always)]
-pub(super) unsafe fn pack<V: Vector>(p: &Pack<V::Elem, V::Packed>) {
+unsafe fn pack<V: Vector>(p: &Pack<V::Elem, V::Packed>) {
     let &Pack { src, line_stride, k_stride, lines, width, k, dst } = p;
     let steps = k.div_ceil(V::STEP);
     // SAFETY: every source address below is of an existing line and an existing k; the rest is the
@@ -248,7 +247,7 @@ pub(super) struct Pack<E, P> {
 /// `n` sums readable at `src`, `n` elements writable (and readable unless `beta` is zero) at `dst`,
 /// `stride` elements apart.
 #[inline(always)]
-pub(super) unsafe fn finish<V: Vector>(f: &Finish<V::Elem, V::Acc>) {
+unsafe fn finish<V: Vector>(f: &Finish<V::Elem, V::Acc>) {
     let &Finish { src, dst, stride, n, alpha, beta } = f;
     let (a, b) = (V::Acc::from_f32(alpha), V::Acc::from_f32(beta));
     let mut i = 0;

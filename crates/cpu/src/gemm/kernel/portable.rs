@@ -91,11 +91,6 @@ impl<E: Wide, const N: usize> Vector for Lanes<E, N> {
         unsafe { p.cast::<[E::Wide; N]>().read() }
     }
     #[inline(always)]
-    unsafe fn load_packed_n(p: *const E::Wide, n: usize) -> Self::Reg {
-        // SAFETY: the caller has `n` values at `p`.
-        unsafe { Self::load_sum_n(p, n) }
-    }
-    #[inline(always)]
     unsafe fn store_packed_n(p: *mut E::Wide, v: Self::Reg, n: usize) {
         // SAFETY: the caller has room for `n` values at `p`.
         unsafe { Self::store_sum_n(p, v, n) }
