@@ -388,8 +388,8 @@ fn batches_equal_products_one_by_one() {
 
 #[test]
 fn a_bad_entry_of_a_batch_is_an_error_and_leaves_the_output() {
-    let x = vec![1.0f32; 24];
-    let mut y = vec![7.0f32; 8];
+    let x = [1.0f32; 24];
+    let mut y = [7.0f32; 8];
     let matrix = BatchRef { data: &x[..], rows: 2, cols: 2, row_stride: 2, col_stride: 1 };
     let good = Offsets { a: 0, b: 4, c: 0 };
     for bad in [Offsets { a: 21, ..good }, Offsets { b: 21, ..good }, Offsets { c: 5, ..good }] {
