@@ -126,10 +126,9 @@ fn send(mut tape: Tape, arrays: &[Array], wait: bool) -> Result<(), Stop> {
                 }
             }
             Role::Root => {
-                let members = plan.members.get(&(i as u32)).map_or(&[][..], |m| &m[..]);
-                // Listed backwards; taken from the tape so that only the group holds them.
+                // Taken from the tape, so that only the group holds them.
                 let nodes: SmallVec<[Arc<Node>; 8]> =
-                    members.iter().rev().filter_map(|&m| tape.nodes[m as usize].take()).collect();
+                    plan.members(i).filter_map(|m| tape.nodes[m].take()).collect();
                 let Some(root) = nodes.last() else { continue };
                 if let Some((_, b, _)) = find(root.stream().device) {
                     group(nodes, b.as_ref())?;

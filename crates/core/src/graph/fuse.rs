@@ -33,8 +33,26 @@ enum Users {
 /// Plan for a tape: the role of every node, and the members of every group in tape order.
 pub(crate) struct Plan {
     pub roles: Vec<Role>,
-    /// Members of the group whose root is at the index, in falling order.
-    pub members: std::collections::HashMap<u32, SmallVec<[u32; 8]>>,
+    /// First member of the group whose root is at the index.
+    first: Vec<u32>,
+    /// Member of the same group that comes after.
+    next: Vec<u32>,
+}
+
+const END: u32 = u32::MAX;
+
+impl Plan {
+    /// Members of a group in tape order, the root last.
+    pub fn members(&self, root: usize) -> impl Iterator<Item = usize> {
+        let mut at = self.first[root];
+        std::iter::from_fn(move || {
+            let here = at;
+            (here != END).then(|| {
+                at = self.next[here as usize];
+                here as usize
+            })
+        })
+    }
 }
 
 /// Groups elementwise nodes that have one shape and stream, as far as nobody else can see what is between
@@ -48,9 +66,9 @@ pub(crate) fn plan(tape: &Tape, roots: &[Array], limits: &mut dyn FnMut(Device) 
     let mut users = vec![Users::None; n];
     let mut uses = vec![0u32; n];
     let mut needed = vec![false; n];
-    let mut members: std::collections::HashMap<u32, SmallVec<[u32; 8]>> = Default::default();
+    let (mut first, mut next) = (vec![END; n], vec![END; n]);
     // Arrays and instructions that a group has so far; a bound from above.
-    let mut size: std::collections::HashMap<u32, (usize, usize)> = Default::default();
+    let mut size = vec![(1usize, 0usize); n];
     for r in roots {
         if let Some(&i) = tape.index.get(&Arc::as_ptr(r.node())) {
             needed[i as usize] = true;
@@ -70,7 +88,7 @@ pub(crate) fn plan(tape: &Tape, roots: &[Array], limits: &mut dyn FnMut(Device) 
                     let fits = tape.nodes[g as usize].as_ref().is_some_and(|root| {
                         root.stream() == node.stream() && root.outs()[0].shape == node.outs()[0].shape
                     });
-                    let (arrays, insts) = size[&g];
+                    let (arrays, insts) = size[g as usize];
                     let l = limits(node.stream().device);
                     (fits && arrays + arity <= l.max_inputs + 1 && insts < l.max_insts).then_some(g)
                 }
@@ -78,10 +96,12 @@ pub(crate) fn plan(tape: &Tape, roots: &[Array], limits: &mut dyn FnMut(Device) 
             };
             let g = join.unwrap_or(i as u32);
             roles[i] = if join.is_some() { Role::Member(g) } else { Role::Root };
-            let s = size.entry(g).or_insert((1, 0));
-            // The node itself stops being an array of the group; its inputs start to be.
+            // The node itself stops being an array of the group; its inputs start to be. Each may turn out
+            // to be a constant, which is an instruction.
+            let s = &mut size[g as usize];
             *s = (s.0 + arity - 1, s.1 + 1 + arity);
-            members.entry(g).or_default().push(i as u32);
+            // Walking backwards, so whatever comes is first.
+            next[i] = std::mem::replace(&mut first[g as usize], i as u32);
             group = Some(g);
         }
         for a in inputs.iter() {
@@ -100,7 +120,7 @@ pub(crate) fn plan(tape: &Tape, roots: &[Array], limits: &mut dyn FnMut(Device) 
             }
         }
     }
-    Plan { roles, members }
+    Plan { roles, first, next }
 }
 
 /// The expression of a group and the arrays that it reads.
