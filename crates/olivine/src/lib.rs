@@ -35,3 +35,8 @@ extern "C" fn register_at_load() {
 #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
 #[cfg_attr(windows, unsafe(link_section = ".CRT$XCU"))]
 static REGISTER_AT_LOAD: extern "C" fn() = register_at_load;
+
+/// Runs the programs of the README as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
