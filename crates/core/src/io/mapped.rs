@@ -1,0 +1,130 @@
+//! Files mapped into memory, and arrays that are parts of them.
+
+use crate::buffer::Buffer;
+use crate::op::{Create, Meta, Metas, Op, Source, SourceRef};
+use crate::{Array, Dtype, Error, Result, Shape};
+use memmap2::{Mmap, UncheckedAdvice};
+use smallvec::SmallVec;
+use std::fs::File;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+// The formats are little-endian, and their bytes are used as they are.
+const _: () = assert!(cfg!(target_endian = "little"), "files are read on little-endian machines only");
+
+/// A file that is mapped for reading. Its pages are read from storage when they are touched.
+///
+/// The file must not be cut short or overwritten in place while it is mapped: what arrays read would change
+/// or be missing, as with any mapped file. Replacing it by renaming another over it, as
+/// [`save_safetensors`](super::save_safetensors) does, is fine.
+pub struct Mapped {
+    /// Absent for an empty file, which cannot be mapped.
+    map: Option<Mmap>,
+    path: PathBuf,
+}
+
+impl Mapped {
+    /// Maps a file.
+    ///
+    /// # Errors
+    /// `Io` when it is not there, is not a regular file, or cannot be read.
+    pub fn open(op: &'static str, path: impl AsRef<Path>) -> Result<Arc<Mapped>> {
+        let path = path.as_ref();
+        let io = |e: std::io::Error| Error::io(op, path, e);
+        let file = File::open(path).map_err(io)?;
+        let meta = file.metadata().map_err(io)?;
+        if !meta.is_file() {
+            return Err(Error::io(op, path, "not a regular file"));
+        }
+        let map = if meta.len() == 0 {
+            None
+        } else {
+            // SAFETY: read-only and private to this type, which hands out shared slices only; that nobody
+            // changes the file meanwhile is the documented condition of every mapping.
+            Some(unsafe { Mmap::map(&file) }.map_err(io)?)
+        };
+        Ok(Arc::new(Mapped { map, path: path.to_owned() }))
+    }
+
+    /// The whole content.
+    pub fn bytes(&self) -> &[u8] {
+        self.map.as_deref().unwrap_or(&[])
+    }
+
+    /// Where the file is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Lets the system take back the memory that holds these bytes of the file. They are read again when
+    /// somebody touches them.
+    pub fn release(&self, range: Range<usize>) {
+        let Some(map) = &self.map else { return };
+        if range.start >= range.end || range.end > map.len() {
+            return;
+        }
+        // SAFETY: the mapping is of a file, read-only and never written: pages that are dropped come back
+        // with the same content. A refusal only means that the memory stays in use.
+        let _ = unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, range.start, range.len()) };
+    }
+
+    /// `shape` elements in row-major order from `offset` bytes on: a view of the mapping where the bytes
+    /// are aligned for `dtype`, else a copy that is made when it is first evaluated.
+    ///
+    /// # Errors
+    /// `Io` when the elements do not lie inside the file.
+    pub fn array(
+        self: &Arc<Self>,
+        op: &'static str,
+        what: &str,
+        offset: usize,
+        shape: Shape,
+        dtype: Dtype,
+    ) -> Result<Array> {
+        let len = shape.elements() * dtype.size();
+        let file = self.bytes();
+        let Some(part) = offset.checked_add(len).and_then(|end| file.get(offset..end)) else {
+            let msg =
+                format!("{what} takes bytes {offset} to {offset}+{len}, but the file has {}", file.len());
+            return Err(Error::io(op, &self.path, msg));
+        };
+        if part.as_ptr().addr().is_multiple_of(dtype.size()) {
+            // SAFETY: the bytes belong to the mapping, which the owner keeps and nobody writes to.
+            let buffer = unsafe { Buffer::foreign(part.as_ptr(), len, Box::new(self.clone())) };
+            if let Some(a) = Array::from_buffer(buffer, 0, shape.clone(), dtype) {
+                return Ok(a);
+            }
+        }
+        let copy = Copy { file: self.clone(), what: what.to_owned(), offset, meta: Meta::new(shape, dtype) };
+        Array::from_op(Op::Create(Create::Load(SourceRef(Arc::new(copy)))), &[])
+    }
+}
+
+/// Bytes of a file that are not aligned for their type.
+struct Copy {
+    file: Arc<Mapped>,
+    what: String,
+    offset: usize,
+    meta: Meta,
+}
+
+impl Source for Copy {
+    fn describe(&self) -> String {
+        format!("{} of {}", self.what, self.file.path().display())
+    }
+
+    fn metas(&self) -> Metas {
+        SmallVec::from_iter([self.meta.clone()])
+    }
+
+    fn read(&self, outputs: &mut [&mut [u8]]) -> Result<()> {
+        let range = self.offset..self.offset + self.meta.bytes();
+        match outputs {
+            [out] if out.len() == range.len() => out.copy_from_slice(&self.file.bytes()[range.clone()]),
+            _ => return Err(Error::value("load", format!("{} is one array", self.describe()))),
+        }
+        self.file.release(range);
+        Ok(())
+    }
+}
