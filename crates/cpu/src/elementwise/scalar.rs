@@ -1,0 +1,333 @@
+//! Functions of single elements whose results the operations define beyond what the language does.
+
+use olivine_core::Complex64;
+
+/// Integers with every result defined.
+pub(super) trait Int: Copy {
+    /// Quotient rounded towards negative infinity; 0 when the divisor is 0, wrapping at the ends.
+    fn floor_div(self, b: Self) -> Self;
+    /// Remainder with the sign of the divisor; 0 when the divisor is 0.
+    fn floor_rem(self, b: Self) -> Self;
+    /// Power that wraps; a negative exponent gives 0, but 1 and -1 have their powers.
+    fn power(self, b: Self) -> Self;
+    /// Bits moved up; 0 from the width on, and for a negative distance.
+    fn shift_up(self, b: Self) -> Self;
+    /// Bits moved down, the sign filling; only the sign is left from the width on, and for a negative
+    /// distance.
+    fn shift_down(self, b: Self) -> Self;
+}
+
+macro_rules! int {
+    ($($t:ty),*; $signed:literal) => { $(
+        impl Int for $t {
+            #[inline(always)]
+            fn floor_div(self, b: Self) -> Self {
+                if b == 0 {
+                    return 0;
+                }
+                let (q, r) = (self.wrapping_div(b), self.wrapping_rem(b));
+                #[allow(unused_comparisons, reason = "one text for both kinds")]
+                if r != 0 && (r < 0) != (b < 0) { q.wrapping_sub(1) } else { q }
+            }
+            #[inline(always)]
+            fn floor_rem(self, b: Self) -> Self {
+                if b == 0 {
+                    return 0;
+                }
+                let r = self.wrapping_rem(b);
+                #[allow(unused_comparisons, reason = "one text for both kinds")]
+                if r != 0 && (r < 0) != (b < 0) { r.wrapping_add(b) } else { r }
+            }
+            #[inline(always)]
+            fn power(self, b: Self) -> Self {
+                #[allow(unused_comparisons, reason = "one text for both kinds")]
+                if b < 0 {
+                    let odd = b & 1 == 1;
+                    return if self == 1 || ($signed && self.wrapping_add(1) == 0 && !odd) {
+                        1
+                    } else if $signed && self.wrapping_add(1) == 0 {
+                        self
+                    } else {
+                        0
+                    };
+                }
+                let (mut base, mut e, mut r): (Self, Self, Self) = (self, b, 1);
+                while e != 0 {
+                    if e & 1 == 1 {
+                        r = r.wrapping_mul(base);
+                    }
+                    base = base.wrapping_mul(base);
+                    e >>= 1;
+                }
+                r
+            }
+            #[inline(always)]
+            fn shift_up(self, b: Self) -> Self {
+                #[allow(unused_comparisons, reason = "one text for both kinds")]
+                if b < 0 || b as u64 >= <$t>::BITS as u64 { 0 } else { self.wrapping_shl(b as u32) }
+            }
+            #[inline(always)]
+            fn shift_down(self, b: Self) -> Self {
+                #[allow(unused_comparisons, reason = "one text for both kinds")]
+                if b < 0 || b as u64 >= <$t>::BITS as u64 {
+                    if self < 0 { <$t>::MAX.wrapping_add(<$t>::MAX).wrapping_add(1) } else { 0 }
+                } else {
+                    self.wrapping_shr(b as u32)
+                }
+            }
+        }
+    )* };
+}
+int!(u8, u16, u32, u64; false);
+int!(i8, i16, i32, i64; true);
+
+/// Real floats beyond the standard library.
+pub(super) trait Float: Copy {
+    /// -1, 1, or the argument itself where it is 0 or NaN.
+    fn sign(self) -> Self;
+    /// Quotient rounded towards negative infinity.
+    fn floor_div(self, b: Self) -> Self;
+    /// Remainder with the sign of the divisor, exact.
+    fn floor_rem(self, b: Self) -> Self;
+    /// log(exp(a) + exp(b)).
+    fn log_add_exp(self, b: Self) -> Self;
+    /// 1 / (1 + exp(-x)).
+    fn sigmoid(self) -> Self;
+    /// The error function.
+    fn erf(self) -> Self;
+    /// Its inverse: infinite at -1 and 1, NaN beyond.
+    fn erfinv(self) -> Self;
+    /// Inverse hyperbolic sine.
+    fn arcsinh(self) -> Self;
+    /// Inverse hyperbolic cosine.
+    fn arccosh(self) -> Self;
+    /// Inverse hyperbolic tangent.
+    fn arctanh(self) -> Self;
+}
+
+macro_rules! float {
+    ($t:ty) => {
+        #[inline(always)]
+        fn sign(self) -> Self {
+            if self > 0.0 {
+                1.0
+            } else if self < 0.0 {
+                -1.0
+            } else {
+                self
+            }
+        }
+        #[inline(always)]
+        fn floor_div(self, b: Self) -> Self {
+            // From the exact remainder, as Python does: the rounded quotient alone can be one too large.
+            if b == 0.0 {
+                return self / b;
+            }
+            let r = self % b;
+            let mut q = (self - r) / b;
+            if r != 0.0 && (r < 0.0) != (b < 0.0) {
+                q -= 1.0;
+            }
+            if q == 0.0 {
+                return (0.0 as $t).copysign(self / b);
+            }
+            let f = q.floor();
+            if q - f > 0.5 { f + 1.0 } else { f }
+        }
+        #[inline(always)]
+        fn floor_rem(self, b: Self) -> Self {
+            let r = self % b;
+            if r == 0.0 {
+                (0.0 as $t).copysign(b)
+            } else if (r < 0.0) != (b < 0.0) {
+                r + b
+            } else {
+                r
+            }
+        }
+        #[inline(always)]
+        fn log_add_exp(self, b: Self) -> Self {
+            let (high, low) = if self > b { (self, b) } else { (b, self) };
+            if self.is_nan() || b.is_nan() {
+                return self + b;
+            }
+            // Equal infinities have no difference.
+            if high == low { high + std::f64::consts::LN_2 as $t } else { high + (low - high).exp().ln_1p() }
+        }
+        #[inline(always)]
+        fn sigmoid(self) -> Self {
+            let e = (-self.abs()).exp();
+            let small = e / (1.0 + e);
+            if self < 0.0 { small } else { 1.0 / (1.0 + e) }
+        }
+    };
+}
+
+impl Float for f32 {
+    float!(f32);
+    fn erf(self) -> f32 {
+        libm::erf(self as f64) as f32
+    }
+    fn erfinv(self) -> f32 {
+        erfinv(self as f64) as f32
+    }
+    fn arcsinh(self) -> f32 {
+        libm::asinh(self as f64) as f32
+    }
+    fn arccosh(self) -> f32 {
+        libm::acosh(self as f64) as f32
+    }
+    fn arctanh(self) -> f32 {
+        libm::atanh(self as f64) as f32
+    }
+}
+
+impl Float for f64 {
+    float!(f64);
+    fn erf(self) -> f64 {
+        libm::erf(self)
+    }
+    fn erfinv(self) -> f64 {
+        erfinv(self)
+    }
+    fn arcsinh(self) -> f64 {
+        libm::asinh(self)
+    }
+    fn arccosh(self) -> f64 {
+        libm::acosh(self)
+    }
+    fn arctanh(self) -> f64 {
+        libm::atanh(self)
+    }
+}
+
+/// Inverse of the error function: a rough start (Winitzki 2008, "A handy approximation for the error
+/// function and its inverse") and Halley's iteration, on the complement where the argument is near 1.
+pub(super) fn erfinv(x: f64) -> f64 {
+    let a = x.abs();
+    if a == 1.0 {
+        return f64::INFINITY.copysign(x);
+    }
+    if a.is_nan() || a > 1.0 {
+        return f64::NAN;
+    }
+    if a < 1e-9 {
+        // The next term of the series is below half a unit in the last place.
+        return x * (0.5 / std::f64::consts::FRAC_2_SQRT_PI * 2.0);
+    }
+    // log(1 - a^2) without cancellation.
+    let l = (-a).ln_1p() + a.ln_1p();
+    let k = 2.0 / (std::f64::consts::PI * 0.147) + l / 2.0;
+    let mut y = ((k * k - l / 0.147).sqrt() - k).sqrt();
+    for _ in 0..3 {
+        // erf(y) - a, through erfc where both are near 1; 1 - a is exact there.
+        let miss = if a > 0.5 { (1.0 - a) - libm::erfc(y) } else { libm::erf(y) - a };
+        let step = miss / (std::f64::consts::FRAC_2_SQRT_PI * (-y * y).exp());
+        y -= step / (1.0 + y * step);
+    }
+    y.copysign(x)
+}
+
+/// Rounded to `f32` so that a later rounding to a shorter type gives what rounding at once would: inexact
+/// values get an odd last bit (Boldo and Melquiond 2008, "Emulation of a FMA and correctly rounded sums:
+/// proved algorithms using rounding to odd").
+#[inline(always)]
+pub(super) fn to_odd(a: f64) -> f32 {
+    let near = a as f32;
+    let back = near as f64;
+    let bits = near.to_bits();
+    // Towards zero, unless nearest already was; then the odd bit.
+    let cut = bits - (back.abs() > a.abs() && near.is_finite()) as u32;
+    let inexact = back != a && near.is_finite();
+    f32::from_bits(if inexact { cut | 1 } else { bits })
+}
+
+/// To `f64`, odd where it is not exact.
+#[inline(always)]
+pub(super) fn u64_to_odd(a: u64) -> f64 {
+    let sticky = ((a & 0x7ff) != 0) as u64;
+    let rounded = (a & !0x7ff) | sticky << 11;
+    (if a < 1 << 53 { a } else { rounded }) as f64
+}
+
+/// To `f64`, odd where it is not exact.
+#[inline(always)]
+pub(super) fn i64_to_odd(a: i64) -> f64 {
+    let m = u64_to_odd(a.unsigned_abs());
+    if a < 0 { -m } else { m }
+}
+
+/// Neither part is 0, or either is NaN.
+#[inline(always)]
+pub(super) fn is_true(a: Complex64) -> bool {
+    (a.re != 0.0) | (a.im != 0.0)
+}
+
+/// Modulus, without overflow on the way.
+#[inline(always)]
+pub(super) fn modulus(a: Complex64) -> f32 {
+    let (x, y) = (a.re as f64, a.im as f64);
+    let m = (x * x + y * y).sqrt();
+    // An infinite part wins over NaN.
+    let inf = x.abs() == f64::INFINITY || y.abs() == f64::INFINITY;
+    (if inf { f64::INFINITY } else { m }) as f32
+}
+
+/// Product, each part rounded once or twice from exact products.
+#[inline(always)]
+pub(super) fn cmul(a: Complex64, b: Complex64) -> Complex64 {
+    let (ar, ai, br, bi) = (a.re as f64, a.im as f64, b.re as f64, b.im as f64);
+    Complex64 { re: (ar * br - ai * bi) as f32, im: (ar * bi + ai * br) as f32 }
+}
+
+/// Quotient, computed in `f64`, where the squares of `f32` neither overflow nor vanish.
+#[inline(always)]
+pub(super) fn cdiv(a: Complex64, b: Complex64) -> Complex64 {
+    let (ar, ai, br, bi) = (a.re as f64, a.im as f64, b.re as f64, b.im as f64);
+    let d = br * br + bi * bi;
+    Complex64 { re: ((ar * br + ai * bi) / d) as f32, im: ((ai * br - ar * bi) / d) as f32 }
+}
+
+/// Principal square root.
+pub(super) fn csqrt(a: Complex64) -> Complex64 {
+    let (x, y) = (a.re as f64, a.im as f64);
+    if y.is_infinite() {
+        return Complex64 { re: f32::INFINITY, im: a.im };
+    }
+    if x == 0.0 && y == 0.0 {
+        return Complex64 { re: 0.0, im: a.im };
+    }
+    let m = (x * x + y * y).sqrt();
+    let t = ((m + x.abs()) / 2.0).sqrt();
+    let (re, im) = if x >= 0.0 { (t, y / (2.0 * t)) } else { (y.abs() / (2.0 * t), t.copysign(y)) };
+    Complex64 { re: re as f32, im: im as f32 }
+}
+
+/// Exponential.
+pub(super) fn cexp(a: Complex64) -> Complex64 {
+    let (x, y) = (a.re as f64, a.im as f64);
+    let r = x.exp();
+    if y == 0.0 {
+        return Complex64 { re: r as f32, im: a.im };
+    }
+    if x == f64::NEG_INFINITY {
+        return Complex64 { re: 0.0, im: 0.0 };
+    }
+    let (s, c) = y.sin_cos();
+    Complex64 { re: (r * c) as f32, im: (r * s) as f32 }
+}
+
+/// Principal logarithm.
+pub(super) fn clog(a: Complex64) -> Complex64 {
+    let (x, y) = (a.re as f64, a.im as f64);
+    // Near 1 the logarithm of the modulus would cancel.
+    let d = (x.abs().max(y.abs()) - 1.0) * (x.abs().max(y.abs()) + 1.0) + x.abs().min(y.abs()).powi(2);
+    let re = if d.abs() < 0.5 { 0.5 * d.ln_1p() } else { x.hypot(y).ln() };
+    Complex64 { re: re as f32, im: y.atan2(x) as f32 }
+}
+
+/// 1 / (1 + exp(-x)).
+pub(super) fn csigmoid(a: Complex64) -> Complex64 {
+    let e = cexp(Complex64 { re: -a.re, im: -a.im });
+    cdiv(Complex64 { re: 1.0, im: 0.0 }, Complex64 { re: 1.0 + e.re, im: e.im })
+}

@@ -1,0 +1,77 @@
+//! From operations of core to kernels: one arm per family, none left out.
+//!
+//! A launch decides on the calling thread (which memory, which kernel), and sends a closure to the stream's
+//! queue. Kernels reach memory only through the addresses that the context gives, so any device whose memory
+//! is the host's can run them ([`launch`] with a queue of its own).
+#![deny(clippy::wildcard_enum_match_arm)]
+
+mod create;
+
+use crate::elementwise;
+use olivine_core::backend::Support;
+use olivine_core::eval::EvalCtx;
+use olivine_core::op::Create;
+use olivine_core::queue::HostQueue;
+use olivine_core::{Error, Meta, Op, Result};
+use std::sync::Arc;
+
+/// Whether there is a kernel for an operation on arguments of these shapes and types.
+pub fn supports(op: &Op, _inputs: &[Meta]) -> Support {
+    match op {
+        Op::Norm(_) | Op::Softmax(_) | Op::Rope(_) | Op::Attention(_) | Op::Quant(_) | Op::Custom(_) => {
+            Support::Fallback
+        }
+        Op::Leaf
+        | Op::Create(_)
+        | Op::Unary(_)
+        | Op::Binary(_)
+        | Op::Select
+        | Op::Cast(_)
+        | Op::Fused(_)
+        | Op::Reduce(_)
+        | Op::Arg(_)
+        | Op::Scan(_)
+        | Op::Sort(_)
+        | Op::View(_)
+        | Op::Update(_)
+        | Op::Index(_)
+        | Op::Matmul(_)
+        | Op::Random(_) => Support::Native,
+    }
+}
+
+/// Sends the kernel of `ctx.op` to `queue`, whose memory is that of the host, and puts the results into
+/// `ctx`.
+///
+/// # Errors
+/// `OutOfMemory` for the results; `Unsupported` for what no kernel exists for.
+pub fn launch(ctx: &mut EvalCtx<'_>, queue: &Arc<HostQueue>) -> Result<()> {
+    let op = ctx.op;
+    match op {
+        Op::Create(Create::Arange { start, step, len }) => create::arange(ctx, queue, *start, *step, *len),
+        Op::Create(Create::Load(source)) => create::load(ctx, queue, source.clone()),
+        Op::Unary(_) | Op::Binary(_) | Op::Select | Op::Cast(_) => elementwise::launch_single(ctx, queue),
+        Op::Fused(expr) => elementwise::launch(ctx, queue, expr),
+        Op::Leaf | Op::Create(Create::Full { .. }) | Op::View(_) => {
+            unsupported(ctx, "core evaluates it without a kernel")
+        }
+        Op::Reduce(_)
+        | Op::Arg(_)
+        | Op::Scan(_)
+        | Op::Sort(_)
+        | Op::Update(_)
+        | Op::Index(_)
+        | Op::Matmul(_)
+        | Op::Random(_)
+        | Op::Quant(_)
+        | Op::Norm(_)
+        | Op::Softmax(_)
+        | Op::Rope(_)
+        | Op::Attention(_)
+        | Op::Custom(_) => unsupported(ctx, "there is no kernel for it"),
+    }
+}
+
+fn unsupported(ctx: &EvalCtx<'_>, msg: &str) -> Result<()> {
+    Err(Error::Unsupported { op: ctx.op.name(), device: ctx.stream.device, msg: msg.into() })
+}
