@@ -5,7 +5,11 @@
 
 use half::f16;
 use olivine_cpu::kernels::Floats;
+use olivine_cpu::kernels::attention::{Attention, Operand, scaled_dot_product_attention};
+use olivine_cpu::kernels::norm::rms_norm;
 use olivine_cpu::kernels::quant::{Quantized, quantized_matmul};
+use olivine_cpu::kernels::rope::{Frequencies, Rope, rope};
+use olivine_cpu::kernels::softmax::softmax;
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -83,7 +87,103 @@ fn quantized(filter: &str) {
     }
 }
 
+fn attention(filter: &str) {
+    for (batch, q_heads, kv_heads, q_len, k_len, dim) in [
+        (1, 8, 8, 1024, 1024, 64),
+        (1, 32, 8, 512, 512, 128),
+        (1, 9, 3, 256, 256, 64),
+        (1, 9, 3, 1, 300, 64),
+        (1, 4, 1, 1, 300, 256),
+        (1, 32, 8, 1, 4096, 128),
+    ] {
+        let a = Attention {
+            batch,
+            q_heads,
+            kv_heads,
+            q_len,
+            k_len,
+            dim,
+            v_dim: dim,
+            scale: 1.0 / (dim as f32).sqrt(),
+            causal: true,
+            window: None,
+            mask: None,
+            sinks: None,
+            key_ranges: None,
+        };
+        let (q, kv) = (noise(batch * q_heads * q_len * dim), noise(batch * kv_heads * k_len * dim));
+        let half: Vec<f16> = kv.iter().map(|&x| f16::from_f32(x)).collect();
+        for (kind, kv) in [("f32", Floats::F32(&kv)), ("f16", Floats::F16(&half))] {
+            let mut out = vec![0.0f32; q.len()];
+            let name = format!(
+                "attention {q_heads}({kv_heads}) heads {q_len} x {k_len} x {dim} causal, keys {kind}"
+            );
+            let (amount, unit) = if q_len > 1 {
+                let seen = q_len as f64 * (k_len as f64 - (q_len as f64 - 1.0) / 2.0);
+                ((4 * batch * q_heads * dim) as f64 * seen, "GFLOP/s")
+            } else {
+                (2.0 * kv.len() as f64 * if kind == "f32" { 4.0 } else { 2.0 }, "GB/s")
+            };
+            let kv_operand = Operand { data: kv, strides: [kv_heads * k_len * dim, k_len * dim, dim] };
+            let q_operand =
+                Operand { data: Floats::F32(&q), strides: [q_heads * q_len * dim, q_len * dim, dim] };
+            time(&name, filter, amount, unit, || {
+                scaled_dot_product_attention(
+                    q_operand,
+                    kv_operand,
+                    kv_operand,
+                    &a,
+                    out.as_mut_slice().into(),
+                )
+                .expect("sizes fit");
+                black_box(&mut out);
+            });
+        }
+    }
+}
+
+fn rows(filter: &str) {
+    for (rows, n) in [(4096, 4096), (256, 576), (1, 576)] {
+        let x = noise(rows * n);
+        let mut y = vec![0.0f32; rows * n];
+        let bytes = (8 * rows * n) as f64;
+        time(&format!("softmax {rows} x {n}"), filter, bytes, "GB/s", || {
+            softmax(x.as_slice().into(), n, y.as_mut_slice().into()).expect("sizes fit");
+            black_box(&mut y);
+        });
+        time(&format!("rms_norm {rows} x {n}"), filter, bytes, "GB/s", || {
+            let weight = Some(Floats::F32(&x[..n]));
+            rms_norm(x.as_slice().into(), weight, 1e-5, n, y.as_mut_slice().into()).expect("sizes fit");
+            black_box(&mut y);
+        });
+    }
+    for (heads, len) in [(9, 256), (9, 1), (32, 2048)] {
+        let x = noise(heads * len * 64);
+        let mut y = vec![0.0f32; x.len()];
+        let frequencies = Frequencies::Base(10_000.0);
+        let offsets = &[100][..];
+        let r = Rope {
+            batch: 1,
+            heads,
+            len,
+            dim: 64,
+            dims: 64,
+            traditional: false,
+            frequencies,
+            scale: 1.0,
+            offsets,
+        };
+        time(&format!("rope {heads} heads {len} x 64"), filter, (8 * x.len()) as f64, "GB/s", || {
+            rope(x.as_slice().into(), [x.len(), 64, heads * 64], &r, y.as_mut_slice().into())
+                .expect("sizes fit");
+            black_box(&mut y);
+        });
+    }
+}
+
 fn main() {
     let filter = std::env::args().nth(1).unwrap_or_default();
     quantized(&filter);
+    attention(&filter);
+    rows(&filter);
 }

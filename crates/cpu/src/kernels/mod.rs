@@ -4,7 +4,10 @@
 //! whatever the storage type is. A wrong size is a [`KernelError`], never a read outside a slice.
 
 pub mod attention;
+pub mod norm;
 pub mod quant;
+pub mod rope;
+pub mod softmax;
 mod tile;
 
 use crate::lanes::{Element, Kernel, Lanes, dispatch_at, narrow, widen};
@@ -76,6 +79,20 @@ macro_rules! with_floats {
     };
 }
 use with_floats;
+
+/// Evaluates `$same` with `$x` and `$y` bound to slices of one type if a [`Floats`] and a [`FloatsMut`] agree,
+/// else `$other`, for whose sake the rare mixtures need no code of their own.
+macro_rules! with_same_floats {
+    ($xs:expr, $ys:expr, ($x:ident, $y:ident) => $same:expr, $ym:ident => $other:expr) => {
+        match ($xs, $ys) {
+            ($crate::kernels::Floats::F32($x), $crate::kernels::FloatsMut::F32($y)) => $same,
+            ($crate::kernels::Floats::F16($x), $crate::kernels::FloatsMut::F16($y)) => $same,
+            ($crate::kernels::Floats::Bf16($x), $crate::kernels::FloatsMut::Bf16($y)) => $same,
+            (_, $ym) => $other,
+        }
+    };
+}
+use with_same_floats;
 
 macro_rules! conversions {
     ($($variant:ident $t:ty),*) => {$(
@@ -218,6 +235,26 @@ impl Kernel for Widen<'_> {
 /// Widens all of `src` into `dst` of the same length.
 fn widen_all(at: Level, src: Floats<'_>, dst: &mut [f32]) {
     dispatch_at(at, Widen(src, dst));
+}
+
+/// Runs `f` on a widened copy of `x`, into `out` through `f32`.
+fn through_f32(
+    at: Level,
+    x: Floats<'_>,
+    out: FloatsMut<'_>,
+    f: impl FnOnce(Floats<'_>, FloatsMut<'_>) -> Result<()>,
+) -> Result<()> {
+    let mut wide = vec![0.0; x.len()];
+    widen_all(at, x, &mut wide);
+    match out {
+        FloatsMut::F32(out) => f(Floats::F32(&wide), FloatsMut::F32(out)),
+        out => {
+            let mut buf = vec![0.0; out.len()];
+            f(Floats::F32(&wide), FloatsMut::F32(&mut buf))?;
+            narrow_all(at, &buf, out);
+            Ok(())
+        }
+    }
 }
 
 struct Narrow<'a>(&'a [f32], FloatsMut<'a>);

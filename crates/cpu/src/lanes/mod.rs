@@ -152,6 +152,8 @@ pub trait Lanes: Copy + Send + Sync + 'static {
         self.mul(self.mul(a, s0), s1)
     }
 
+    /// Exchanges lanes 0 and 1, 2 and 3, and so on.
+    fn swap_pairs(self, a: Self::F) -> Self::F;
     /// Sum over the lanes, as a tree.
     fn reduce_add(self, a: Self::F) -> f32;
     /// Largest lane; a NaN lane may be passed over.

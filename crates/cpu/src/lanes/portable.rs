@@ -228,6 +228,10 @@ impl Lanes for Portable {
         lanewise!(a => a >> K)
     }
     #[inline(always)]
+    fn swap_pairs(self, a: F) -> F {
+        std::array::from_fn(|i| a[i ^ 1])
+    }
+    #[inline(always)]
     fn reduce_add(self, a: F) -> f32 {
         ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]))
     }

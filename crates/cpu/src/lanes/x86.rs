@@ -238,6 +238,11 @@ impl Lanes for Avx2 {
         unsafe { _mm256_sra_epi32(a, _mm_cvtsi32_si128(K as i32)) }
     }
     #[inline(always)]
+    fn swap_pairs(self, a: __m256) -> __m256 {
+        // SAFETY: only the instructions that `self` proves.
+        unsafe { _mm256_permute_ps::<0b10_11_00_01>(a) }
+    }
+    #[inline(always)]
     fn reduce_add(self, a: __m256) -> f32 {
         // SAFETY: only the instructions that `self` proves.
         unsafe {
@@ -460,6 +465,11 @@ impl Lanes for Avx512 {
     fn scale2(self, a: __m512, n: __m512i) -> __m512 {
         // SAFETY: only the instructions that `self` proves.
         unsafe { _mm512_scalef_ps(a, _mm512_cvtepi32_ps(n)) }
+    }
+    #[inline(always)]
+    fn swap_pairs(self, a: __m512) -> __m512 {
+        // SAFETY: only the instructions that `self` proves.
+        unsafe { _mm512_permute_ps::<0b10_11_00_01>(a) }
     }
     #[inline(always)]
     fn reduce_add(self, a: __m512) -> f32 {

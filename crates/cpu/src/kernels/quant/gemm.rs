@@ -6,7 +6,7 @@ use super::decode::dequantize_span;
 use crate::kernels::tile::{Product, TILE_COLS, multiply as tiles, padded, transpose};
 use crate::kernels::{Scratch, Shared};
 use crate::lanes::{Kernel, Lanes, dispatch_at};
-use crate::pool::{parallel_for, parallel_ranges, threads};
+use crate::pool::{parallel_for, threads};
 use crate::simd::Level;
 
 /// Rows of activations in one strip: two registers of AVX-512.
@@ -149,16 +149,18 @@ pub(super) fn multiply(at: Level, x: &[f32], w: &Quantized<'_>, m: usize, y: &mu
         return;
     }
     let y = Shared(y.as_mut_ptr());
-    let grain = if w.rows * w.cols * m < 1 << 15 { w.cols } else { 1 };
-    parallel_ranges(w.cols.div_ceil(TILE_COLS), grain, &|blocks| {
-        for block in blocks {
-            let from = block * TILE_COLS;
-            dispatch_at(at, Columns { x, w, from, cols: TILE_COLS.min(w.cols - from), y: y.get() });
-        }
+    // Wide blocks unpack faster; narrower ones keep the threads busy.
+    let cols = w.cols.div_ceil(4 * threads()).next_multiple_of(TILE_COLS).min(4 * TILE_COLS);
+    parallel_for(w.cols.div_ceil(cols), &|block| {
+        let from = block * cols;
+        dispatch_at(at, Columns { x, w, from, cols: cols.min(w.cols - from), y: y.get() });
     });
 }
 
-/// Columns `from .. from + cols` of w, at most [`TILE_COLS`], against all of x.
+/// Rows of weights that [`Columns`] unpacks together.
+const SHALLOW: usize = 64;
+
+/// Columns `from .. from + cols` of w against all of x.
 struct Columns<'a> {
     x: &'a [f32],
     w: &'a Quantized<'a>,
@@ -176,12 +178,12 @@ impl Kernel for Columns<'_> {
         let wide = padded(cols);
         for (part, x) in x.chunks(X_ROWS * w.rows).enumerate() {
             let m = x.len() / w.rows;
-            let mut scratch = Scratch::take((DEPTH + m) * wide);
+            let mut scratch = Scratch::take((SHALLOW + m) * wide);
             scratch.fill(0.0);
-            let (weights, sums) = scratch.split_at_mut(DEPTH * wide);
+            let (weights, sums) = scratch.split_at_mut(SHALLOW * wide);
             let mut start = 0;
             while start < w.rows {
-                let depth = DEPTH.min(w.rows - start);
+                let depth = SHALLOW.min(w.rows - start);
                 for (r, out) in weights.chunks_exact_mut(wide).take(depth).enumerate() {
                     dequantize_span(s, w, start + r, from, &mut out[..cols]);
                 }

@@ -102,30 +102,36 @@ mod avx512 {
 
     /// Activations in the order of the kernel.
     struct Activations {
+        /// Rows that exist.
         m: usize,
-        /// `[blocks, codes of a lane, m, 16]`, zero past the end of a row.
+        /// `[blocks, codes of a lane, M, 16]`, zero past the end of a row and in rows that do not exist.
         x: Vec<f32>,
-        /// `[m, groups]`, each row padded with zeros to a multiple of 16.
+        /// `[M, groups]`, each row padded with zeros to a multiple of 16.
         sums: Vec<f32>,
     }
+
+    /// Floats of activations that stay in the first-level cache while all rows of a task pass by.
+    const RESIDENT: usize = 8192;
 
     pub(super) fn multiply(x: &[f32], w: &Quantized<'_>, m: usize, grain: usize, y: &mut [f32]) {
         let (block, lane) = block(w.bits);
         let padded_groups = w.row_groups().next_multiple_of(16);
+        // Compiled for these numbers of rows only.
+        let wide = m.next_power_of_two();
         let mut a = Activations {
             m,
-            x: vec![0.0; w.cols.div_ceil(block) * block * m],
-            sums: vec![0.0; padded_groups * m],
+            x: vec![0.0; w.cols.div_ceil(block) * block * wide],
+            sums: vec![0.0; padded_groups * wide],
         };
         for i in 0..m {
             let row = &x[i * w.cols..(i + 1) * w.cols];
             // SAFETY: the caller has checked the level.
             unsafe {
-                reorder(row, block, lane, i, m, &mut a.x);
+                reorder(row, block, lane, i, wide, &mut a.x);
                 group_sums(row, w.group, &mut a.sums[i * padded_groups..(i + 1) * padded_groups]);
             }
         }
-        let kernel = select(w.bits, m);
+        let kernel = select(w.bits, wide);
         let y = Shared(y.as_mut_ptr());
         // SAFETY: the caller has checked the level and the format; y is `[m, w.rows]`, and tasks write
         // different rows.
@@ -174,7 +180,7 @@ mod avx512 {
             ($($b:literal)+; $ms:tt) => { match bits { $($b => table!(@row $b; $ms),)+ _ => unreachable!("bits were checked: {bits}") } };
             (@row $b:literal; [$($m:literal)+]) => { match m { $($m => rows::<$b, $m> as RowsFn,)+ _ => unreachable!("m was checked: {m}") } };
         }
-        table!(2 3 4 5 6 7 8; [1 2 3 4 5 6 7 8])
+        table!(2 3 4 5 6 7 8; [1 2 4 8])
     }
 
     /// The first `n` of 16 scales or biases from `at` on, zero in the other lanes.
@@ -239,11 +245,11 @@ mod avx512 {
         }
     }
 
-    /// y[.., rows] for `M` rows of activations.
+    /// y[.., rows] for up to `M` rows of activations.
     ///
     /// # Safety
-    /// The machine has the instructions; `fits(w)`, whose bits are `BITS`; `a` was made for `w` with `M` rows;
-    /// y is `[M, w.rows]`, and nobody else uses these rows.
+    /// The machine has the instructions; `fits(w)`, whose bits are `BITS`; `a` was made for `w` with room for
+    /// `M` rows; y is `[a.m, w.rows]`, and nobody else uses these rows.
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
     unsafe fn rows<const BITS: usize, const M: usize>(
         a: &Activations,
@@ -251,13 +257,12 @@ mod avx512 {
         rows: std::ops::Range<usize>,
         y: *mut f32,
     ) {
-        debug_assert_eq!((BITS, M), (w.bits, a.m));
+        debug_assert!(BITS == w.bits && a.m <= M);
         let (block, lane) = const { block(BITS) };
         let block_bytes = block * BITS / 8;
         let groups = w.row_groups();
         let padded_groups = groups.next_multiple_of(16);
         let row_bytes = w.row_words() * 4;
-        let blocks = w.cols.div_ceil(block);
         // Blocks after which the group index advances, and by how much.
         let (every, advance) = ((w.group / block).max(1), (block / w.group).max(1) as i32);
         let blocks_per_16 = 16 * w.group / block;
@@ -265,69 +270,105 @@ mod avx512 {
         // SAFETY: 16 integers.
         let lane_group = unsafe { _mm512_loadu_si512(lane_group.as_ptr().cast()) };
         let t = Tables::new(BITS);
-        for row in rows {
-            // SAFETY: row < w.rows, so that all of its bytes are in `words`.
-            let packed = unsafe { w.words.as_ptr().cast::<u8>().add(row * row_bytes) };
-            let mut total = [_mm512_setzero_ps(); M];
-            let mut first_group = 0;
-            let mut b = 0;
-            while first_group < groups {
-                let n = (groups - first_group).min(16);
-                let at = row * groups + first_group;
-                // SAFETY: `at + n` is within the scales and biases of this row.
-                let (scales, biases) = unsafe { (load16(&w.scales, at, n), load16(&w.biases, at, n)) };
-                for (i, total) in total.iter_mut().enumerate() {
-                    // SAFETY: rows of sums are padded to a multiple of 16.
-                    let sums =
-                        unsafe { _mm512_loadu_ps(a.sums.as_ptr().add(i * padded_groups + first_group)) };
-                    *total = _mm512_fmadd_ps(biases, sums, *total);
-                }
-                let end = (b + blocks_per_16).min(blocks);
-                let mut index = lane_group;
-                while b < end {
-                    let scale = _mm512_permutexvar_ps(index, scales);
-                    for _ in 0..every.min(end - b) {
-                        let left = row_bytes - b * block_bytes;
-                        // SAFETY: the masks stop at the end of the row; x holds `blocks` blocks.
-                        unsafe {
-                            let p = packed.add(b * block_bytes);
-                            _mm_prefetch::<_MM_HINT_T0>(p.wrapping_add(AHEAD).cast());
-                            let mut v = if left >= 64 && block_bytes == 64 {
-                                _mm512_loadu_si512(p.cast())
-                            } else {
-                                let bytes = left.min(block_bytes);
-                                let mask = if bytes == 64 { !0 } else { (1u64 << bytes) - 1 };
-                                _mm512_maskz_loadu_epi8(mask, p.cast())
-                            };
-                            if BITS != 4 && BITS != 8 {
-                                v = _mm512_multishift_epi64_epi8(
-                                    t.shifts,
-                                    _mm512_permutexvar_epi8(t.bytes, v),
-                                );
-                            }
-                            let x = a.x.as_ptr().add(b * block * M);
-                            let mut part = [_mm512_setzero_ps(); M];
-                            for k in 0..lane {
-                                let q = code::<BITS>(&t, v, k);
-                                for (i, part) in part.iter_mut().enumerate() {
-                                    *part =
-                                        _mm512_fmadd_ps(q, _mm512_loadu_ps(x.add((k * M + i) * 16)), *part);
+        // Whole groups and blocks whose activations stay in cache; then the next part of the columns.
+        let unit = block.max(w.group);
+        let part_groups = (RESIDENT / M / unit).max(1) * unit / w.group;
+        let ahead = if part_groups >= groups { AHEAD } else { row_bytes };
+        let mut part = 0;
+        while part < groups {
+            let part_end = (part + part_groups).min(groups);
+            for row in rows.clone() {
+                // SAFETY: row < w.rows, so that all of its bytes are in `words`.
+                let packed = unsafe { w.words.as_ptr().cast::<u8>().add(row * row_bytes) };
+                let mut total = [_mm512_setzero_ps(); M];
+                let mut first_group = part;
+                let mut b = part * w.group / block;
+                while first_group < part_end {
+                    let n = (part_end - first_group).min(16);
+                    let at = row * groups + first_group;
+                    // SAFETY: `at + n` is within the scales and biases of this row.
+                    let (scales, biases) = unsafe { (load16(&w.scales, at, n), load16(&w.biases, at, n)) };
+                    for (i, total) in total.iter_mut().enumerate() {
+                        let at = i * padded_groups + first_group;
+                        // SAFETY: `n` sums from there on are of this row; the mask stops at them.
+                        let sums = unsafe { _mm512_maskz_loadu_ps(first(n), a.sums.as_ptr().add(at)) };
+                        *total = _mm512_fmadd_ps(biases, sums, *total);
+                    }
+                    let end = ((first_group + n) * w.group).div_ceil(block).min(b + blocks_per_16);
+                    let mut index = lane_group;
+                    while b < end {
+                        let scale = _mm512_permutexvar_ps(index, scales);
+                        for _ in 0..every.min(end - b) {
+                            let left = row_bytes - b * block_bytes;
+                            // SAFETY: the mask stops at the end of the row; x holds every block of a row.
+                            unsafe {
+                                let p = packed.add(b * block_bytes);
+                                _mm_prefetch::<_MM_HINT_T0>(p.wrapping_add(ahead).cast());
+                                let v = unpack::<BITS>(&t, p, left.min(block_bytes));
+                                let x = a.x.as_ptr().add(b * block * M);
+                                let mut sums = [_mm512_setzero_ps(); M];
+                                for k in 0..lane {
+                                    let q = code::<BITS>(&t, v, k);
+                                    for (i, sum) in sums.iter_mut().enumerate() {
+                                        *sum = _mm512_fmadd_ps(
+                                            q,
+                                            _mm512_loadu_ps(x.add((k * M + i) * 16)),
+                                            *sum,
+                                        );
+                                    }
+                                }
+                                for (total, sum) in total.iter_mut().zip(sums) {
+                                    *total = _mm512_fmadd_ps(sum, scale, *total);
                                 }
                             }
-                            for (total, part) in total.iter_mut().zip(part) {
-                                *total = _mm512_fmadd_ps(part, scale, *total);
-                            }
+                            b += 1;
                         }
-                        b += 1;
+                        index = _mm512_add_epi32(index, _mm512_set1_epi32(advance));
                     }
-                    index = _mm512_add_epi32(index, _mm512_set1_epi32(advance));
+                    first_group += n;
                 }
-                first_group += n;
+                for (i, total) in total.into_iter().enumerate().take(a.m) {
+                    let sum = _mm512_reduce_add_ps(total);
+                    // SAFETY: y is `[m, w.rows]`.
+                    unsafe {
+                        let y = y.add(i * w.rows + row);
+                        *y = if part == 0 { sum } else { *y + sum };
+                    }
+                }
             }
-            for (i, total) in total.into_iter().enumerate() {
-                // SAFETY: y is `[M, w.rows]`.
-                unsafe { *y.add(i * w.rows + row) = _mm512_reduce_add_ps(total) };
+            part = part_end;
+        }
+        if groups == 0 {
+            for row in rows {
+                for i in 0..a.m {
+                    // SAFETY: y is `[m, w.rows]`.
+                    unsafe { *y.add(i * w.rows + row) = 0.0 };
+                }
             }
+        }
+    }
+
+    /// A mask of the first `n` of 16 lanes.
+    #[inline(always)]
+    fn first(n: usize) -> __mmask16 {
+        if n >= 16 { !0 } else { (1u16 << n) - 1 }
+    }
+
+    /// The codes of the block at `p`, of which `bytes` exist: as they are for 4 bits, in bytes of their own
+    /// otherwise.
+    ///
+    /// # Safety
+    /// `bytes` bytes are readable at `p`.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
+    unsafe fn unpack<const BITS: usize>(t: &Tables, p: *const u8, bytes: usize) -> __m512i {
+        let mask = if bytes == 64 { !0 } else { (1u64 << bytes) - 1 };
+        // SAFETY: the mask keeps to the caller's promise.
+        let v = unsafe { _mm512_maskz_loadu_epi8(mask, p.cast()) };
+        if BITS == 4 || BITS == 8 {
+            v
+        } else {
+            _mm512_multishift_epi64_epi8(t.shifts, _mm512_permutexvar_epi8(t.bytes, v))
         }
     }
 
