@@ -1,0 +1,48 @@
+//! The files that fuzzing starts from, through the parsers, as an ordinary test.
+
+use std::path::PathBuf;
+
+use olivine_core::io::ggml_blocks::dequantize;
+use olivine_core::io::gguf::Gguf;
+
+/// What the corpus holds that must be refused; all other files must be read.
+const BAD_GGUF: &[&str] = &[
+    "huge_counts",
+    "huge_array",
+    "deep",
+    "overflow",
+    "overlap",
+    "outside",
+    "duplicate",
+    "bad_utf8",
+    "truncated",
+    "big_endian",
+];
+
+#[test]
+fn gguf_corpus() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/gguf");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display())) {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let file = std::fs::read(&path).unwrap();
+        match Gguf::parse(&file) {
+            Err(e) => assert!(BAD_GGUF.contains(&&*name) || is_found_by_fuzzing(&name), "{name}: {e}"),
+            Ok(header) => {
+                assert!(!BAD_GGUF.contains(&&*name), "{name} was accepted");
+                for tensor in header.tensors().iter().filter(|t| t.ty.can_dequantize()) {
+                    let bytes = header.tensor_bytes(&file, tensor).unwrap();
+                    dequantize(tensor.ty, bytes, &mut vec![0.0; tensor.elements()]).unwrap();
+                }
+            }
+        }
+        seen += 1;
+    }
+    assert!(seen >= 20, "{} has {seen} files", folder.display());
+}
+
+/// The fuzzer names its finds by the SHA-1 of their contents.
+fn is_found_by_fuzzing(name: &str) -> bool {
+    name.len() == 40 && name.bytes().all(|b| b.is_ascii_hexdigit())
+}

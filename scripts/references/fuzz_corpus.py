@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""Writes fuzz/corpus/gguf: small files, good and bad, from which fuzzing starts.
+
+    python scripts/references/fuzz_corpus.py
+"""
+
+import struct
+from pathlib import Path
+
+OUT = Path(__file__).parents[2] / "fuzz/corpus/gguf"
+
+
+def text(s):
+    data = s if isinstance(s, bytes) else s.encode()
+    return struct.pack("<Q", len(data)) + data
+
+
+def entry(key, kind, payload):
+    return text(key) + struct.pack("<I", kind) + payload
+
+
+def array(kind, items):
+    return struct.pack("<IQ", kind, len(items)) + b"".join(items)
+
+
+def tensor(name, dims, ty, offset):
+    return text(name) + struct.pack(f"<I{len(dims)}QIQ", len(dims), *dims, ty, offset)
+
+
+def file(metadata=(), tensors=(), data=b"", version=3, counts=None):
+    n_tensors, n_metadata = counts or (len(tensors), len(metadata))
+    out = b"GGUF" + struct.pack("<IQQ", version, n_tensors, n_metadata) + b"".join(metadata) + b"".join(tensors)
+    return out + b"\0" * (-len(out) % 32) + data
+
+
+SCALARS = [
+    entry("u8", 0, b"\1"), entry("i8", 1, b"\xff"), entry("u16", 2, b"\1\2"), entry("i16", 3, b"\1\2"),
+    entry("u32", 4, b"\1\2\3\4"), entry("i32", 5, b"\1\2\3\4"), entry("f32", 6, b"\0\0\x80\x3f"), entry("bool", 7, b"\1"),
+    entry("string", 8, text("naïve")), entry("u64", 10, b"\1" * 8), entry("i64", 11, b"\xff" * 8), entry("f64", 12, b"\0" * 8),
+]
+QUANTIZED = {"q4_0": (2, 32, 18), "q4_1": (3, 32, 20), "q5_0": (6, 32, 22), "q5_1": (7, 32, 24), "q8_0": (8, 32, 34),
+             "q4_k": (12, 256, 144), "q5_k": (13, 256, 176), "q6_k": (14, 256, 210)}
+FILES = {
+    "empty": file(),
+    "version2": file(version=2),
+    "scalars": file(SCALARS),
+    "arrays": file([entry("s", 9, array(8, [text("a"), text("")])), entry("i", 9, array(5, [b"\0" * 4] * 3)),
+                    entry("n", 9, array(9, [array(0, [b"\1"]), array(7, [b"\0", b"\1"])]))]),
+    "alignment": file([entry("general.alignment", 4, struct.pack("<I", 8))], [tensor("t", [2], 0, 8)], b"\0" * 32),
+    "dense": file(tensors=[tensor("a", [2, 3], 0, 0), tensor("b", [5], 1, 32), tensor("c", [5], 30, 64)], data=b"\x3c" * 96),
+    "scalar_tensor": file(tensors=[tensor("s", [], 0, 0), tensor("z", [0, 4], 0, 0)], data=b"\0" * 32),
+    **{name: file(tensors=[tensor(name, [n], ty, 0)], data=bytes(range(7, 7 + size)) if size < 200 else b"\x21" * size)
+       for name, (ty, n, size) in QUANTIZED.items()},
+    "huge_counts": file(counts=(1 << 60, 1 << 60)),
+    "huge_array": file([entry("k", 9, struct.pack("<IQ", 8, 1 << 60))]),
+    "deep": file([entry("k", 9, struct.pack("<IQ", 9, 1) * 40)]),
+    "overflow": file(tensors=[tensor("t", [1 << 32, 1 << 32], 0, 0)]),
+    "overlap": file(tensors=[tensor("a", [16], 0, 0), tensor("b", [16], 0, 32)], data=b"\0" * 128),
+    "outside": file(tensors=[tensor("t", [16], 0, 1 << 40)], data=b"\0" * 64),
+    "duplicate": file([entry("k", 0, b"\1"), entry("k", 0, b"\1")]),
+    "bad_utf8": file([entry("k", 8, text(b"\xff\xfe"))]),
+    "truncated": file(SCALARS)[:100],
+    "big_endian": b"GGUF" + struct.pack(">IQQ", 3, 0, 0),
+}
+
+
+def main():
+    OUT.mkdir(parents=True, exist_ok=True)
+    for name, data in FILES.items():
+        (OUT / name).write_bytes(data)
+    print(len(FILES), "files in", OUT)
+
+
+if __name__ == "__main__":
+    main()
