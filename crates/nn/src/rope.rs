@@ -1,0 +1,178 @@
+//! Rotary position embedding and the ways to stretch it to longer contexts.
+
+use crate::{Module, Visitor};
+use olivine_core::{Array, Error, Result};
+use std::f64::consts::PI;
+
+/// How the frequencies of a rotary embedding depart from `base^(-2i / dims)`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum RopeScaling {
+    /// They do not.
+    #[default]
+    None,
+    /// All are divided (Chen et al. 2023).
+    Linear {
+        /// By this.
+        factor: f32,
+    },
+    /// Llama 3.1: long waves are divided, short ones kept, those between blended.
+    Llama3 {
+        /// Divisor of the long waves.
+        factor: f32,
+        /// Waves longer than the original context over this are long.
+        low_freq_factor: f32,
+        /// Waves shorter than the original context over this are short.
+        high_freq_factor: f32,
+        /// Positions that the model was first trained with.
+        original_context: usize,
+    },
+    /// YaRN (Peng et al. 2023): a ramp between kept and divided frequencies, and longer vectors.
+    Yarn {
+        /// Divisor of slow rotations.
+        factor: f32,
+        /// Rotations within the original context from which on a frequency is kept.
+        beta_fast: f32,
+        /// Rotations within the original context up to which a frequency is divided.
+        beta_slow: f32,
+        /// Positions that the model was first trained with.
+        original_context: usize,
+        /// Factor on rotated features; `0.1 ln(factor) + 1` when `None`.
+        attention_factor: Option<f32>,
+        /// Whether the ends of the ramp are rounded to whole features.
+        truncate: bool,
+    },
+    /// Each frequency is divided by a number of its own, as some files list them.
+    Divided(Vec<f32>),
+}
+
+/// Rotation of pairs of features by `position * frequency` (Su et al. 2021, "RoFormer").
+#[derive(Debug, Clone)]
+pub struct Rope {
+    dims: usize,
+    traditional: bool,
+    base: f32,
+    /// Factor on positions.
+    scale: f32,
+    /// Frequencies that `base` does not give, radians per position.
+    freqs: Option<Array>,
+    /// Factor on the rotated features.
+    amplitude: f32,
+}
+
+impl Rope {
+    /// Rotation of the first `dims` features, by halves (`i` with `i + dims / 2`) or, when `traditional`, by
+    /// neighbours (`2i` with `2i + 1`).
+    ///
+    /// # Errors
+    /// `Value` when `dims` is odd or zero, or a factor or the base is not a positive number.
+    pub fn new(dims: usize, base: f32, traditional: bool, scaling: &RopeScaling) -> Result<Rope> {
+        if dims == 0 || !dims.is_multiple_of(2) {
+            return Err(Error::value("rope", format!("rotates pairs of features, got {dims} features")));
+        }
+        positive("base", base)?;
+        let mut rope = Rope { dims, traditional, base, scale: 1.0, freqs: None, amplitude: 1.0 };
+        let half = dims / 2;
+        let plain = (0..half).map(|i| (base as f64).powf(-2.0 * i as f64 / dims as f64));
+        let freqs: Vec<f64> = match *scaling {
+            RopeScaling::None => return Ok(rope),
+            RopeScaling::Linear { factor } => {
+                rope.scale = 1.0 / positive("factor", factor)?;
+                return Ok(rope);
+            }
+            RopeScaling::Llama3 { factor, low_freq_factor, high_freq_factor, original_context } => {
+                let factor = positive("factor", factor)? as f64;
+                let low = positive("low_freq_factor", low_freq_factor)? as f64;
+                let high = positive("high_freq_factor", high_freq_factor)? as f64;
+                if high <= low {
+                    let msg = format!("high_freq_factor {high} is not above low_freq_factor {low}");
+                    return Err(Error::value("rope", msg));
+                }
+                let turns = |f: f64| original_context as f64 * f / (2.0 * PI);
+                plain
+                    .map(|f| {
+                        // 0 for long waves, 1 for short ones.
+                        let keep = ((turns(f) - low) / (high - low)).clamp(0.0, 1.0);
+                        f * keep + f / factor * (1.0 - keep)
+                    })
+                    .collect()
+            }
+            RopeScaling::Yarn {
+                factor,
+                beta_fast,
+                beta_slow,
+                original_context,
+                attention_factor,
+                truncate,
+            } => {
+                let factor = positive("factor", factor)? as f64;
+                rope.amplitude = match attention_factor {
+                    Some(a) => positive("attention_factor", a)?,
+                    None if factor <= 1.0 => 1.0,
+                    None => (0.1 * factor.ln() + 1.0) as f32,
+                };
+                // Index of the feature that turns so often within the original context.
+                let feature = |turns: f32| -> Result<f64> {
+                    let waves = original_context as f64 / (positive("beta", turns)? as f64 * 2.0 * PI);
+                    Ok(dims as f64 * waves.ln() / (2.0 * (base as f64).ln()))
+                };
+                let (mut low, mut high) = (feature(beta_fast)?, feature(beta_slow)?);
+                if truncate {
+                    (low, high) = (low.floor(), high.ceil());
+                }
+                let (low, mut high) = (low.max(0.0), high.min(dims as f64 - 1.0));
+                if low == high {
+                    high += 0.001;
+                }
+                plain
+                    .enumerate()
+                    .map(|(i, f)| {
+                        let divided = ((i as f64 - low) / (high - low)).clamp(0.0, 1.0);
+                        f / factor * divided + f * (1.0 - divided)
+                    })
+                    .collect()
+            }
+            RopeScaling::Divided(ref by) => {
+                if by.len() != half {
+                    let msg = format!("{} frequency factors for {half} frequencies", by.len());
+                    return Err(Error::value("rope", msg));
+                }
+                plain
+                    .zip(by)
+                    .map(|(f, &by)| Ok(f / positive("frequency factor", by)? as f64))
+                    .collect::<Result<_>>()?
+            }
+        };
+        let freqs: Vec<f32> = freqs.into_iter().map(|f| f as f32).collect();
+        rope.freqs = Some(Array::from_slice(&freqs, &[half])?);
+        Ok(rope)
+    }
+
+    /// `x` of shape `[batch, heads, length, features]` rotated; row `i` stands at position `offset + i`.
+    /// `offset` is an integer scalar, or one for each of the batch.
+    pub fn forward(&self, x: &Array, offset: &Array) -> Result<Array> {
+        let y = x.rope(self.dims, self.traditional, self.base, self.scale, offset, self.freqs.as_ref())?;
+        if self.amplitude == 1.0 {
+            return Ok(y);
+        }
+        let features = x.dim(-1)?;
+        let rotated = y.slice_axis(-1, 0, self.dims)?.scale(self.amplitude as f64)?;
+        if self.dims == features {
+            return Ok(rotated);
+        }
+        Array::concatenate(&[rotated, y.slice_axis(-1, self.dims, features)?], -1)
+    }
+}
+
+/// The frequencies follow from a model's settings; they are no parameters.
+impl Module for Rope {
+    fn visit(&mut self, _: &str, _: &mut dyn Visitor) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn positive(name: &str, value: f32) -> Result<f32> {
+    if value.is_finite() && value > 0.0 {
+        return Ok(value);
+    }
+    Err(Error::value("rope", format!("{name} is a positive number, got {value}")))
+}
