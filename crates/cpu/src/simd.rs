@@ -53,3 +53,52 @@ fn detect() -> Level {
 fn detect() -> Level {
     Level::Portable
 }
+
+/// Whether the AMX tile registers with their bfloat16 product may be used: the processor has them, the
+/// system has granted them to this process, and `OLIVINE_SIMD` does not hold them back (any value but
+/// `amx` does).
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+pub fn amx() -> bool {
+    static AMX: OnceLock<bool> = OnceLock::new();
+    *AMX.get_or_init(|| {
+        let held = std::env::var("OLIVINE_SIMD").is_ok_and(|v| v != "amx");
+        !held && level() == Level::Avx512Bf16 && has_tiles() && tiles_granted()
+    })
+}
+
+/// CPUID leaf 7: bits 22 and 24 of EDX are AMX-BF16 and AMX-TILE.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+fn has_tiles() -> bool {
+    let edx = std::arch::x86_64::__cpuid_count(7, 0).edx;
+    edx & (1 << 22) != 0 && edx & (1 << 24) != 0
+}
+
+/// Asks Linux for the tile state, which a process does not have before it asks (`arch_prctl(2)`,
+/// `ARCH_REQ_XCOMP_PERM`); a kernel that does not know the state refuses.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+fn tiles_granted() -> bool {
+    const ARCH_PRCTL: i64 = 158;
+    const ARCH_REQ_XCOMP_PERM: u64 = 0x1023;
+    const TILE_DATA: u64 = 18;
+    let result: i64;
+    // SAFETY: the call takes two numbers, changes no memory, and clobbers what `syscall` does.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            inlateout("rax") ARCH_PRCTL => result,
+            in("rdi") ARCH_REQ_XCOMP_PERM,
+            in("rsi") TILE_DATA,
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result == 0
+}
+
+/// Whether the processor is Intel's.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn intel() -> bool {
+    let id = std::arch::x86_64::__cpuid(0);
+    [id.ebx, id.edx, id.ecx].map(u32::to_le_bytes).concat() == b"GenuineIntel"
+}

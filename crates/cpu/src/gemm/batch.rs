@@ -2,9 +2,8 @@
 
 use super::blocked::{Job, each};
 use super::mat::{Raw, RawMut, check_input, check_output};
-use super::{Call, Element, GemmError};
+use super::{Call, Element, GemmError, Isa};
 use crate::pool;
-use crate::simd::Level;
 
 /// The left or right operands of a batch: matrices of one size and stride, at offsets in one slice.
 #[derive(Clone, Copy)]
@@ -48,7 +47,7 @@ pub struct Offsets {
 const LARGE_WORK: usize = 1 << 24;
 
 pub(super) fn run<T: Element>(
-    level: Level,
+    isa: Isa,
     alpha: f32,
     a: BatchRef<'_, T>,
     b: BatchRef<'_, T>,
@@ -70,7 +69,7 @@ pub(super) fn run<T: Element>(
     let b_raw = Raw { ptr: b.data.as_ptr(), rs: b.row_stride, cs: b.col_stride };
     let c_raw = RawMut { ptr: c.data.as_mut_ptr(), rs: c.row_stride as isize, cs: 1 };
     let call = |at: &Offsets, m: usize| Call {
-        level,
+        isa,
         job: Job { m, n, k, alpha, beta },
         a: a_raw.from(at.a),
         b: b_raw.from(at.b),

@@ -23,10 +23,10 @@ const STRIP_BYTES: usize = 32 << 10;
 const BLOCK_ROWS: usize = 1024;
 /// Columns per block where sums of narrower elements wait in working memory for the rest of k.
 const WAITING_COLS: usize = 2048;
-/// Multiply-adds below which a second thread does not pay.
-const PARALLEL_WORK: usize = 1 << 19;
-/// Multiply-adds of one task, at least.
-const TASK_WORK: usize = 1 << 20;
+/// Nanoseconds of one core below which a second thread does not pay.
+const PARALLEL_NS: usize = 6_000;
+/// Nanoseconds of one task, at least.
+const TASK_NS: usize = 10_000;
 
 /// Sizes and factors of a product.
 #[derive(Clone, Copy)]
@@ -77,9 +77,9 @@ struct Block<'a, S: Scheme> {
 /// thread touches those of `c`.
 pub(super) unsafe fn gemm<S: Scheme>(job: &Job, a: Raw<S::Elem>, b: Raw<S::Elem>, c: RawMut<S::Elem>) {
     let Job { m, n, k, .. } = *job;
-    let mr = S::V::TABLE.len();
+    let mr = S::TABLE.len();
     let strip = WIDE * S::V::LANES / S::SUMS;
-    let parallel = pool::threads() > 1 && m.saturating_mul(n).saturating_mul(k) >= PARALLEL_WORK;
+    let parallel = pool::threads() > 1 && m.saturating_mul(n).saturating_mul(k) / S::SPEED >= PARALLEL_NS;
 
     // Equal blocks of k, each of whole steps.
     let depth = STRIP_BYTES / (WIDE * S::V::LANES * size_of::<Packed<S>>()) * S::V::STEP / S::SUMS;
@@ -90,7 +90,7 @@ pub(super) unsafe fn gemm<S: Scheme>(job: &Job, a: Raw<S::Elem>, b: Raw<S::Elem>
     let col_blocks = if waits { n.div_ceil(WAITING_COLS) } else { 1 };
 
     let most_rows = m.div_ceil(row_blocks);
-    let panels = Scratch::new::<Packed<S>>(most_rows * S::steps(depth));
+    let panels = Scratch::new::<Packed<S>>(most_rows * S::steps(depth) + S::OVERRUN);
     let waiting_stride = if waits { n.div_ceil(col_blocks).next_multiple_of(16) } else { 0 };
     let waiting = waits.then(|| Scratch::new::<Acc<S>>(most_rows * waiting_stride));
 
@@ -141,16 +141,20 @@ pub(super) unsafe fn gemm<S: Scheme>(job: &Job, a: Raw<S::Elem>, b: Raw<S::Elem>
                 // again, which its height has to pay for.
                 let row_parts = (4 * threads).div_ceil(strips).min(rows.1 / 256).max(1).min(threads * 4);
                 let row_parts = if threads == 1 || strips >= 4 * threads { 1 } else { row_parts };
-                let run = (TASK_WORK / strip_work.max(1)).clamp(1, strips.div_ceil(4 * threads));
+                let run = (TASK_NS * S::SPEED / strip_work.max(1)).clamp(1, strips.div_ceil(4 * threads));
                 let runs = strips.div_ceil(run);
                 each(parallel, runs * row_parts, &|task| {
                     let packed = Scratch::new::<Packed<S>>(S::steps(ks.1) * WIDE * S::V::LANES);
+                    // SAFETY: the machine has the instructions.
+                    unsafe { S::enter() };
                     let (run_index, row_part) = (task / row_parts, task % row_parts);
                     for s in run_index * run..((run_index + 1) * run).min(strips) {
                         let (p0, ps) = part(count, row_parts, row_part);
                         // SAFETY: the strip exists; tasks write disjoint parts of `c`.
                         unsafe { block.strip(packed.ptr(), s * strip, (p0, p0 + ps), count) }
                     }
+                    // SAFETY: as above.
+                    unsafe { S::leave() };
                 });
             }
         }
@@ -200,7 +204,8 @@ impl<S: Scheme> Block<'_, S> {
             };
             // SAFETY: the panel and the strip are packed, and the target has `height` rows of `sums`.
             unsafe {
-                S::V::TABLE[height - 1][vectors - 1](&Tile {
+                S::TABLE[height - 1][vectors - 1](&Tile {
+                    rows: height,
                     k: steps,
                     a: self.panels.get().add(row * steps),
                     b: packed,

@@ -4,10 +4,10 @@
 //! two contiguous vectors. Where its rows are contiguous, multiples of them are added up. For a `b` with
 //! neither, the blocked product packs.
 
-use super::blocked::{Job, each};
+use super::blocked::{Job, each, part};
+use super::kernel::Finish;
 use super::kernel::engine::Engine;
-use super::kernel::few::{DOT_COLS, DOT_ROWS, Dot, Line, Rows, line_len};
-use super::kernel::{Finish, Real};
+use super::kernel::few::{DOT_COLS, DOT_DEPTH, DOT_ROWS, Dot, Line, Rows, line_len};
 use super::mat::{Raw, RawMut};
 use super::scratch::{Scratch, Shared};
 use crate::pool;
@@ -66,40 +66,41 @@ unsafe fn dots<V: Engine>(
 ) {
     let Job { m, n, k, alpha, beta } = *job;
     let blocks = n.div_ceil(DOT_COLS);
-    let block_bytes = DOT_COLS * k * size_of::<V::Elem>();
+    let block_bytes = DOT_COLS * k * size_of::<V::Elem>() * m.div_ceil(2);
     let run =
         if threads == 1 { blocks } else { (TASK_BYTES / block_bytes).clamp(1, blocks.div_ceil(4 * threads)) };
     let groups = m.div_ceil(DOT_ROWS);
     each(threads > 1, blocks.div_ceil(run), &|task| {
-        let mut sums = [V::Acc::ZERO; DOT_ROWS * DOT_COLS];
+        let sums = Scratch::new::<V::Acc>(m * DOT_COLS * V::LANES);
+        let sums = sums.ptr::<V::Acc>();
         for block in task * run..((task + 1) * run).min(blocks) {
             let col = block * DOT_COLS;
             let cols = (n - col).min(DOT_COLS);
-            for group in 0..groups {
-                let (row, rows) = super::blocked::part(m, groups, group);
-                // SAFETY: these rows and columns exist, and no other task has the columns.
-                unsafe {
-                    V::dot(&Dot {
-                        rows,
-                        cols,
-                        k,
-                        a: a.get().add(row * a_stride),
-                        a_stride,
-                        b: b.at(0, col),
-                        b_stride: b.cs,
-                        out: sums.as_mut_ptr(),
-                    });
-                    for r in 0..rows {
-                        let src = sums.as_ptr().add(r * DOT_COLS);
-                        V::finish(&Finish {
-                            src,
-                            dst: c.at(row + r, col),
-                            stride: c.cs,
-                            n: cols,
-                            alpha,
-                            beta,
+            for from in (0..k).step_by(DOT_DEPTH) {
+                for group in 0..groups {
+                    let (row, rows) = part(m, groups, group);
+                    // SAFETY: these rows, columns and steps exist.
+                    unsafe {
+                        V::dot(&Dot {
+                            rows,
+                            cols,
+                            k: (k - from).min(DOT_DEPTH),
+                            a: a.get().add(row * a_stride + from / V::STEP),
+                            a_stride,
+                            b: b.at(from, col),
+                            b_stride: b.cs,
+                            sums: sums.add(row * DOT_COLS * V::LANES),
+                            first: from == 0,
                         });
                     }
+                }
+            }
+            // SAFETY: no other task has these columns.
+            unsafe {
+                V::reduce_groups(sums, m * DOT_COLS);
+                for r in 0..m {
+                    let src = sums.add(r * DOT_COLS);
+                    V::finish(&Finish { src, dst: c.at(r, col), stride: c.cs, n: cols, alpha, beta });
                 }
             }
         }

@@ -20,6 +20,8 @@ mod scratch;
 #[cfg(test)]
 mod tests;
 
+use std::sync::OnceLock;
+
 use half::{bf16, f16};
 
 pub use batch::{BatchMut, BatchRef, Offsets};
@@ -42,14 +44,14 @@ mod sealed {
 
 /// Element types that can be multiplied: f32, f64, bf16, f16 and [`C64`].
 pub trait Element: sealed::Sealed + Copy + Send + Sync + 'static {
-    /// Computes a product at a level that the machine has.
+    /// Computes a product with instructions that the machine has.
     #[doc(hidden)]
     fn run(call: Call<Self>);
 }
 
 /// A checked product, on its way to the kernels.
 pub struct Call<T> {
-    level: Level,
+    isa: Isa,
     job: Job,
     a: Raw<T>,
     b: Raw<T>,
@@ -74,7 +76,7 @@ unsafe fn run<S: scheme::Scheme>(call: &Call<S::Elem>) {
             blocked::scale::<S>(&job, c);
         } else if job.n <= FEW_COLS && S::few_takes(a.t()) {
             S::few(&Job { m: job.n, n: job.m, ..job }, b.t(), a.t(), c.t());
-        } else if job.m <= FEW_ROWS && S::few_takes(b) {
+        } else if job.m <= S::FEW_ROWS && S::few_takes(b) {
             S::few(&job, a, b, c);
         } else {
             blocked::gemm::<S>(&job, a, b, c);
@@ -82,27 +84,83 @@ unsafe fn run<S: scheme::Scheme>(call: &Call<S::Elem>) {
     }
 }
 
+/// Instruction sets that there are kernels for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Isa {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+    /// With the bfloat16 dot product of vectors.
+    #[cfg(target_arch = "x86_64")]
+    Avx512Bf16,
+    /// With the bfloat16 product of tiles.
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    Amx,
+}
+
+impl Isa {
+    /// Whether this machine has the instructions.
+    fn runs(self) -> bool {
+        match self {
+            Isa::Portable => true,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => simd::level() >= Level::Avx2,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => simd::level() >= Level::Avx512,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512Bf16 => simd::level() >= Level::Avx512Bf16,
+            #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+            Isa::Amx => simd::amx(),
+        }
+    }
+
+    /// The fastest that this machine has.
+    fn best() -> Isa {
+        static BEST: OnceLock<Isa> = OnceLock::new();
+        *BEST.get_or_init(|| {
+            let by_speed = [
+                #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+                Isa::Amx,
+                // Intel's cores take four times as long for this product as for an f32 one, so
+                // widening is faster there; AMD's take as long.
+                #[cfg(target_arch = "x86_64")]
+                if simd::intel() { Isa::Avx512 } else { Isa::Avx512Bf16 },
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx512,
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx2,
+            ];
+            by_speed.into_iter().find(|isa| isa.runs()).unwrap_or(Isa::Portable)
+        })
+    }
+}
+
 macro_rules! element {
-    ($elem:ty, $bf16:ty, $avx512:ty, $avx2:ty, $portable:ty) => {
+    ($elem:ty, amx $amx:ty, bf16 $bf16:ty, avx512 $avx512:ty, avx2 $avx2:ty, portable $portable:ty) => {
         impl sealed::Sealed for $elem {}
         impl Element for $elem {
             fn run(call: Call<$elem>) {
-                // SAFETY: a `Call` is made from checked matrices at a level that the machine has.
+                // SAFETY: a `Call` is made from checked matrices for instructions that the machine has.
                 unsafe {
-                    match call.level {
+                    match call.isa {
+                        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+                        Isa::Amx => run::<$amx>(&call),
                         #[cfg(target_arch = "x86_64")]
-                        Level::Avx512Bf16 => run::<$bf16>(&call),
+                        Isa::Avx512Bf16 => run::<$bf16>(&call),
                         #[cfg(target_arch = "x86_64")]
-                        Level::Avx512 => run::<$avx512>(&call),
+                        Isa::Avx512 => run::<$avx512>(&call),
                         #[cfg(target_arch = "x86_64")]
-                        Level::Avx2 => run::<$avx2>(&call),
-                        #[cfg(not(target_arch = "x86_64"))]
-                        Level::Avx512Bf16 | Level::Avx512 | Level::Avx2 => run::<$portable>(&call),
-                        Level::Portable => run::<$portable>(&call),
+                        Isa::Avx2 => run::<$avx2>(&call),
+                        Isa::Portable => run::<$portable>(&call),
                     }
                 }
             }
         }
+    };
+    ($elem:ty, avx512 $avx512:ty, avx2 $avx2:ty, portable $portable:ty) => {
+        element!($elem, amx $avx512, bf16 $avx512, avx512 $avx512, avx2 $avx2, portable $portable);
     };
 }
 
@@ -111,17 +169,18 @@ use kernel::avx2::{F32x8, F64x4, Half8};
 #[cfg(target_arch = "x86_64")]
 use kernel::avx512::{F32x16, F64x8, Half16, Pair16};
 
-element!(f32, Plain<F32x16, true>, Plain<F32x16, true>, Plain<F32x8, true>, Plain<Lanes<f32, 4>, true>);
-element!(f64, Plain<F64x8, true>, Plain<F64x8, true>, Plain<F64x4, true>, Plain<Lanes<f64, 2>, true>);
-element!(bf16, Plain<Pair16, false>, Plain<Half16<bf16>, false>, Plain<Half8<bf16>, false>, Plain<Lanes<bf16, 4>, false>);
+element!(f32, avx512 Plain<F32x16, true>, avx2 Plain<F32x8, true>, portable Plain<Lanes<f32, 4>, true>);
+element!(f64, avx512 Plain<F64x8, true>, avx2 Plain<F64x4, true>, portable Plain<Lanes<f64, 2>, true>);
+element!(C64, avx512 Complex<F32x16>, avx2 Complex<F32x8>, portable Complex<Lanes<f32, 4>>);
+element!(f16, avx512 Plain<Half16<f16>, false>, avx2 Plain<Half8<f16>, false>, portable Plain<Lanes<f16, 4>, false>);
 element!(
-    f16,
-    Plain<Half16<f16>, false>,
-    Plain<Half16<f16>, false>,
-    Plain<Half8<f16>, false>,
-    Plain<Lanes<f16, 4>, false>
+    bf16,
+    amx scheme::Amx,
+    bf16 Plain<Pair16, false>,
+    avx512 Plain<Half16<bf16>, false>,
+    avx2 Plain<Half8<bf16>, false>,
+    portable Plain<Lanes<bf16, 4>, false>
 );
-element!(C64, Complex<F32x16>, Complex<F32x16>, Complex<F32x8>, Complex<Lanes<f32, 4>>);
 
 /// `c = alpha * a @ b + beta * c`.
 ///
@@ -134,12 +193,12 @@ pub fn gemm<T: Element>(
     beta: f32,
     c: MatMut<'_, T>,
 ) -> Result<(), GemmError> {
-    gemm_at(simd::level(), alpha, a, b, beta, c)
+    gemm_at(Isa::best(), alpha, a, b, beta, c)
 }
 
-/// [`gemm`] at a given level, which the machine must have.
+/// [`gemm`] with given instructions, which the machine must have.
 fn gemm_at<T: Element>(
-    level: Level,
+    isa: Isa,
     alpha: f32,
     a: MatRef<'_, T>,
     b: MatRef<'_, T>,
@@ -154,7 +213,7 @@ fn gemm_at<T: Element>(
         });
     }
     let job = Job { m: a.rows(), n: b.cols(), k: a.cols(), alpha, beta };
-    T::run(Call { level, job, a: a.raw(), b: b.raw(), c: c.raw() });
+    T::run(Call { isa, job, a: a.raw(), b: b.raw(), c: c.raw() });
     Ok(())
 }
 
@@ -175,5 +234,5 @@ pub fn gemm_batched<T: Element>(
     c: BatchMut<'_, T>,
     batch: &[Offsets],
 ) -> Result<(), GemmError> {
-    batch::run(simd::level(), alpha, a, b, beta, c, batch)
+    batch::run(Isa::best(), alpha, a, b, beta, c, batch)
 }

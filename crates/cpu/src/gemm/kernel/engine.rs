@@ -22,6 +22,7 @@ pub(in super::super) trait Engine: Vector {
     unsafe fn finish(f: &Finish<Self::Elem, Self::Acc>);
     unsafe fn pack_line(l: &Line<Self::Elem, Self::Packed>);
     unsafe fn dot(d: &Dot<Self::Elem, Self::Packed, Self::Acc>);
+    unsafe fn reduce_groups(sums: *mut Self::Acc, n: usize);
     unsafe fn rows(r: &Rows<Self::Elem, Self::Packed, Self::Acc>);
 }
 
@@ -73,6 +74,15 @@ macro_rules! engine {
                 }
                 // SAFETY: the caller's promise.
                 unsafe { run(x) }
+            }
+            unsafe fn reduce_groups(sums: *mut Self::Acc, n: usize) {
+                $(#[target_feature(enable = $features)])?
+                unsafe fn run(sums: *mut <$vector as Vector>::Acc, n: usize) {
+                    // SAFETY: the caller's promise.
+                    unsafe { super::few::reduce::<$vector>(sums, n) }
+                }
+                // SAFETY: the caller's promise.
+                unsafe { run(sums, n) }
             }
             unsafe fn rows(x: &Rows<Self::Elem, Self::Packed, Self::Acc>) {
                 $(#[target_feature(enable = $features)])?

@@ -6,8 +6,11 @@ use super::{Real, Vector};
 pub(in super::super) const DOT_COLS: usize = 8;
 /// Rows that [`dot`] takes at a time: with four columns, 24 of 32 registers hold sums.
 pub(in super::super) const DOT_ROWS: usize = 6;
+/// Elements of k that [`dot`] is best called with at a time: sixteen rows of `a` and eight columns of `b`
+/// then fit in the first-level cache together.
+pub(in super::super) const DOT_DEPTH: usize = 512;
 /// Steps of k that [`rows`] takes per pass over its sums.
-const PASS: usize = 4;
+const PASS: usize = 8;
 
 /// Arguments of [`pack_line`]: `k` elements at `src`, `stride` apart, to packed values at `dst`, with zeros
 /// up to a whole number of vectors.
@@ -50,7 +53,8 @@ pub(super) unsafe fn pack_line<V: Vector>(line: &Line<V::Elem, V::Packed>) {
 }
 
 /// Arguments of [`dot`]: packed rows of `a`, `a_stride` values apart, times columns of `b` whose elements
-/// follow one another, `b_stride` elements from column to column; sums go to `out`, rows [`DOT_COLS`] apart.
+/// follow one another, `b_stride` elements from column to column. Each product has `LANES` partial sums, at
+/// `sums + (row * DOT_COLS + col) * LANES`, which are added to, or begun at zero if `first`.
 pub(in super::super) struct Dot<E, P, A> {
     pub rows: usize,
     pub cols: usize,
@@ -59,7 +63,8 @@ pub(in super::super) struct Dot<E, P, A> {
     pub a_stride: usize,
     pub b: *const E,
     pub b_stride: isize,
-    pub out: *mut A,
+    pub sums: *mut A,
+    pub first: bool,
 }
 
 /// Dot products of up to [`DOT_ROWS`] rows with up to [`DOT_COLS`] columns.
@@ -68,7 +73,8 @@ pub(in super::super) struct Dot<E, P, A> {
 /// the other rows and columns.
 ///
 /// # Safety
-/// What [`Dot`] describes is readable, and `rows * DOT_COLS` sums are writable.
+/// What [`Dot`] describes is readable, and its sums are writable. Only the last call for a product may have
+/// a `k` that is no multiple of `LANES * STEP`.
 #[inline(always)]
 pub(super) unsafe fn dot<V: Vector>(d: &Dot<V::Elem, V::Packed, V::Acc>) {
     // SAFETY: the caller's promise.
@@ -111,6 +117,13 @@ unsafe fn dot_tile<V: Vector, const R: usize, const C: usize>(
     unsafe {
         let b = d.b.offset(col as isize * d.b_stride);
         let mut sums = [[V::zero(); C]; R];
+        if !d.first {
+            for (r, row) in sums.iter_mut().enumerate() {
+                for (j, sum) in row.iter_mut().enumerate() {
+                    *sum = V::load_sum_n(d.sums.add((r * DOT_COLS + col + j) * V::LANES), V::LANES);
+                }
+            }
+        }
         let whole = d.k / stride;
         for v in 0..whole {
             for j in 0..C {
@@ -133,9 +146,21 @@ unsafe fn dot_tile<V: Vector, const R: usize, const C: usize>(
         }
         for (r, row) in sums.iter().enumerate() {
             for (j, &sum) in row.iter().enumerate() {
-                d.out.add(r * DOT_COLS + col + j).write(V::reduce(sum));
+                V::store_sum_n(d.sums.add((r * DOT_COLS + col + j) * V::LANES), sum, V::LANES);
             }
         }
+    }
+}
+
+/// Adds up `n` groups of `LANES` partial sums at `sums`, and leaves the results one after the other there.
+///
+/// # Safety
+/// The sums are readable and writable.
+#[inline(always)]
+pub(super) unsafe fn reduce<V: Vector>(sums: *mut V::Acc, n: usize) {
+    for i in 0..n {
+        // SAFETY: the caller's promise; result `i` overwrites groups that have been read.
+        unsafe { sums.add(i).write(V::reduce(V::load_sum_n(sums.add(i * V::LANES), V::LANES))) }
     }
 }
 

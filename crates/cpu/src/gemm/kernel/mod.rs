@@ -4,6 +4,8 @@
 //! inlined; the loops here are always inlined too, into entry points that carry the `target_feature`
 //! attribute ([`Engine`]), so that the whole kernel is compiled with the instructions that it uses.
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+pub(super) mod amx;
 #[cfg(target_arch = "x86_64")]
 pub(super) mod avx2;
 #[cfg(target_arch = "x86_64")]
@@ -66,6 +68,18 @@ pub(in super::super) trait Vector: Copy + 'static {
     /// Whether `transpose` is a register operation.
     const TRANSPOSES: bool;
 
+    /// Asks for the cache line at `p`, which need not exist.
+    #[inline(always)]
+    fn prefetch(p: *const u8) {
+        // SAFETY: a prefetch of any address is a hint without effect on memory; SSE is part of x86-64.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(p.cast())
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = p;
+    }
+
     /// `LANES * STEP` consecutive elements.
     unsafe fn load(p: *const Self::Elem) -> Self::Reg;
     /// The first `n <= LANES * STEP` of them, zeros after.
@@ -102,11 +116,15 @@ pub(in super::super) trait Vector: Copy + 'static {
     unsafe fn round_n(p: *mut Self::Elem, v: Self::Sum, n: usize);
 }
 
+/// Steps that a micro-kernel asks for `a` ahead of its use: about the latency of the second-level cache.
+const AHEAD: usize = 12;
+
 /// One call of a micro-kernel: a tile of `rows x cols` sums over `k` packed steps.
 ///
 /// `a` is packed step by step, the rows of a step together; step `p` of `b` starts at
 /// `b + p * b_stride` and holds the columns of the step together, padded to whole vectors.
 pub(super) struct Tile<P, A> {
+    pub rows: usize,
     pub k: usize,
     pub a: *const P,
     pub b: *const P,
@@ -135,7 +153,14 @@ unsafe fn micro<V: Vector, const MR: usize, const NV: usize>(t: &Tile<V::Packed,
     unsafe {
         let mut acc = [[V::zero(); NV]; MR];
         let (mut a, mut b) = (t.a, t.b);
+        // The tile of `c` arrives while the sums are computed.
+        for i in 0..MR {
+            for j in 0..NV {
+                V::prefetch(t.c.wrapping_add(i * t.c_stride + j * V::LANES).cast());
+            }
+        }
         for _ in 0..t.k {
+            V::prefetch(a.wrapping_add(AHEAD * MR).cast());
             let mut right = [V::load_packed(b); NV];
             for (j, r) in right.iter_mut().enumerate().skip(1) {
                 *r = V::load_packed(b.add(j * V::LANES));
