@@ -1,10 +1,12 @@
 //! The blocked product for matrices of any size and stride.
 //!
 //! The loops follow Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008),
-//! turned by a quarter for row-major results: a block of `a` is packed once and stays in the second-level
-//! cache of every core; strips of `b`, one tile wide, are packed by the task that uses them and stay in the
-//! first-level cache while the task runs over the rows of the block. So each element of `b` (the weights,
-//! usually much larger than `a`) is read from memory once per block of rows.
+//! turned by a quarter for row-major results: all rows of a block of `a` are packed first, in panels as high
+//! as a tile. Then every task packs a few strips of `b`, as wide as a tile, into its second-level cache and
+//! runs over the panels; a panel stays in the first-level cache while the strips pass by, so that the task
+//! writes `c` row by row and not in columns of small tiles, which would touch a new page with every row.
+//! Each element of `b` (the weights, usually much larger than `a`) is read from memory once per block of
+//! rows.
 //!
 //! Rows are cut into panels of nearly equal height, not into full ones and a rest, because a short panel
 //! takes nearly as long as a full one.
@@ -16,11 +18,11 @@ use super::scheme::Scheme;
 use super::scratch::{Scratch, Shared};
 use crate::pool;
 
-/// Bytes of a packed strip of `b`, which shares the first-level cache (48 KiB on current cores, 32 on
-/// older) with one panel of `a`.
-const STRIP_BYTES: usize = 32 << 10;
-/// Rows of a block of `a`; with the depth that `STRIP_BYTES` gives, half of a second-level cache of 2 MiB.
-const BLOCK_ROWS: usize = 1024;
+/// Bytes of the strips of `b` that a task keeps in its second-level cache (2 MiB on current cores, 1 on
+/// older).
+const GROUP_BYTES: usize = 512 << 10;
+/// Rows of a block of `a`.
+const BLOCK_ROWS: usize = 2048;
 /// Columns per block where sums of narrower elements wait in working memory for the rest of k.
 const WAITING_COLS: usize = 2048;
 /// Nanoseconds of one core below which a second thread does not pay.
@@ -82,7 +84,7 @@ pub(super) unsafe fn gemm<S: Scheme>(job: &Job, a: Raw<S::Elem>, b: Raw<S::Elem>
     let parallel = pool::threads() > 1 && m.saturating_mul(n).saturating_mul(k) / S::SPEED >= PARALLEL_NS;
 
     // Equal blocks of k, each of whole steps.
-    let depth = STRIP_BYTES / (WIDE * S::V::LANES * size_of::<Packed<S>>()) * S::V::STEP / S::SUMS;
+    let depth = S::STRIP_BYTES / (WIDE * S::V::LANES * size_of::<Packed<S>>()) * S::V::STEP / S::SUMS;
     let k_blocks = k.div_ceil(depth);
     let depth = k.div_ceil(k_blocks).next_multiple_of(S::V::STEP);
     let row_blocks = m.div_ceil(BLOCK_ROWS);
@@ -91,7 +93,8 @@ pub(super) unsafe fn gemm<S: Scheme>(job: &Job, a: Raw<S::Elem>, b: Raw<S::Elem>
 
     let most_rows = m.div_ceil(row_blocks);
     let panels = Scratch::new::<Packed<S>>(most_rows * S::steps(depth) + S::OVERRUN);
-    let waiting_stride = if waits { n.div_ceil(col_blocks).next_multiple_of(16) } else { 0 };
+    // An odd number of cache lines from row to row keeps a tile's rows out of each other's cache sets.
+    let waiting_stride = if waits { n.div_ceil(col_blocks).next_multiple_of(32) + 16 } else { 0 };
     let waiting = waits.then(|| Scratch::new::<Acc<S>>(most_rows * waiting_stride));
 
     for row_block in 0..row_blocks {
@@ -141,20 +144,32 @@ pub(super) unsafe fn gemm<S: Scheme>(job: &Job, a: Raw<S::Elem>, b: Raw<S::Elem>
                 // again, which its height has to pay for.
                 let row_parts = (4 * threads).div_ceil(strips).min(rows.1 / 256).max(1).min(threads * 4);
                 let row_parts = if threads == 1 || strips >= 4 * threads { 1 } else { row_parts };
-                let run = (TASK_NS * S::SPEED / strip_work.max(1)).clamp(1, strips.div_ceil(4 * threads));
-                let runs = strips.div_ceil(run);
-                each(parallel, runs * row_parts, &|task| {
-                    let packed = Scratch::new::<Packed<S>>(S::steps(ks.1) * WIDE * S::V::LANES);
-                    // SAFETY: the machine has the instructions.
-                    unsafe { S::enter() };
-                    let (run_index, row_part) = (task / row_parts, task % row_parts);
-                    for s in run_index * run..((run_index + 1) * run).min(strips) {
+                let strip_len = S::steps(ks.1) * WIDE * S::V::LANES;
+                let most = (GROUP_BYTES / (strip_len * size_of::<Packed<S>>())).max(1);
+                let least = (TASK_NS * S::SPEED / strip_work.max(1)).clamp(1, most);
+                let group = if threads == 1 { most } else { (strips / (4 * threads)).clamp(least, most) };
+                let group = group.min(strips.div_ceil(threads));
+                let groups = strips.div_ceil(group);
+                each(parallel, groups * row_parts, &|task| {
+                    let packed = Scratch::new::<Packed<S>>(strip_len * group);
+                    let (group_index, row_part) = (task / row_parts, task % row_parts);
+                    let mine = group_index * group..((group_index + 1) * group).min(strips);
+                    let at = |s: usize| packed.ptr::<Packed<S>>().wrapping_add((s - mine.start) * strip_len);
+                    // SAFETY: the machine has the instructions; strips and panels exist and are packed before
+                    // they are used; tasks write disjoint parts of `c`.
+                    unsafe {
+                        for s in mine.clone() {
+                            block.pack_strip(at(s), s * strip);
+                        }
+                        S::enter();
                         let (p0, ps) = part(count, row_parts, row_part);
-                        // SAFETY: the strip exists; tasks write disjoint parts of `c`.
-                        unsafe { block.strip(packed.ptr(), s * strip, (p0, p0 + ps), count) }
+                        for p in p0..p0 + ps {
+                            for s in mine.clone() {
+                                block.tile(at(s), s * strip, p, count);
+                            }
+                        }
+                        S::leave();
                     }
-                    // SAFETY: as above.
-                    unsafe { S::leave() };
                 });
             }
         }
@@ -162,74 +177,81 @@ pub(super) unsafe fn gemm<S: Scheme>(job: &Job, a: Raw<S::Elem>, b: Raw<S::Elem>
 }
 
 impl<S: Scheme> Block<'_, S> {
-    /// The strip that starts at column `col` of the block, times the panels `panels` of `count`.
+    /// Columns of the strip that starts at column `col` of the block, and its vectors.
+    fn strip(&self, col: usize) -> (usize, usize) {
+        let cols = (self.cols.1 - col).min(WIDE * S::V::LANES / S::SUMS);
+        (cols, (cols * S::SUMS).div_ceil(S::V::LANES))
+    }
+
+    /// Packs the strip that starts at column `col` of the block.
     ///
     /// # Safety
-    /// As [`gemm`]; `packed` has room for a strip, and the panels are packed.
-    unsafe fn strip(&self, packed: *mut Packed<S>, col: usize, panels: (usize, usize), count: usize) {
-        let lanes = S::V::LANES;
-        let cols = (self.cols.1 - col).min(WIDE * lanes / S::SUMS);
-        let vectors = (cols * S::SUMS).div_ceil(lanes);
-        let width = vectors * lanes;
-        let steps = S::steps(self.ks.1);
+    /// As [`gemm`]; `packed` has room for a strip.
+    unsafe fn pack_strip(&self, packed: *mut Packed<S>, col: usize) {
+        let (lines, vectors) = self.strip(col);
         // SAFETY: the strip's elements exist.
         unsafe {
             S::pack_b(&Pack {
                 src: self.b.at(self.ks.0, self.cols.0 + col),
                 line_stride: self.b.cs,
                 k_stride: self.b.rs,
-                lines: cols,
-                width,
+                lines,
+                width: vectors * S::V::LANES,
                 k: self.ks.1,
                 dst: packed,
             });
         }
+    }
+
+    /// Panel `p` of `count`, times the packed strip of column `col`.
+    ///
+    /// # Safety
+    /// As [`gemm`]; panel and strip are packed, and no other task has this part of `c`.
+    unsafe fn tile(&self, packed: *const Packed<S>, col: usize, p: usize, count: usize) {
         let Job { alpha, beta, .. } = *self.job;
-        let sums = cols * S::SUMS;
+        let (cols, vectors) = self.strip(col);
+        let (width, sums) = (vectors * S::V::LANES, cols * S::SUMS);
+        let steps = S::steps(self.ks.1);
+        let (row, height) = part(self.rows.1, count, p);
+        let out = self.c.at(self.rows.0 + row, (self.cols.0 + col) * S::SUMS);
         // `c` takes the sums as they come if nothing is to be done to them.
         let direct =
             S::IN_PLACE && self.c.cs == 1 && alpha == 1.0 && (!self.first || beta == 0.0 || beta == 1.0);
         let mut tile = std::mem::MaybeUninit::<[Acc<S>; 16 * 64]>::uninit();
-        let tile = tile.as_mut_ptr().cast::<Acc<S>>();
-        for p in panels.0..panels.1 {
-            let (row, height) = part(self.rows.1, count, p);
-            let out = self.c.at(self.rows.0 + row, (self.cols.0 + col) * S::SUMS);
-            let (to, to_stride, add) = if direct {
-                (out.cast::<Acc<S>>(), self.c.rs as usize, !self.first || beta == 1.0)
-            } else if let Some((waiting, stride)) = self.waiting {
-                // SAFETY: the working memory covers the block.
-                (unsafe { waiting.get().add(row * stride + col) }, stride, !self.first)
-            } else {
-                (tile, width, false)
-            };
-            // SAFETY: the panel and the strip are packed, and the target has `height` rows of `sums`.
-            unsafe {
-                S::TABLE[height - 1][vectors - 1](&Tile {
-                    rows: height,
-                    k: steps,
-                    a: self.panels.get().add(row * steps),
-                    b: packed,
-                    b_stride: width,
-                    c: to,
-                    c_stride: to_stride,
-                    cols: sums,
-                    add,
+        let (to, to_stride, add) = if direct {
+            (out.cast::<Acc<S>>(), self.c.rs as usize, !self.first || beta == 1.0)
+        } else if let Some((waiting, stride)) = self.waiting {
+            (waiting.get().wrapping_add(row * stride + col), stride, !self.first)
+        } else {
+            (tile.as_mut_ptr().cast::<Acc<S>>(), width, false)
+        };
+        // SAFETY: the panel and the strip are packed, and the target has `height` rows of `sums`.
+        unsafe {
+            S::TABLE[height - 1][vectors - 1](&Tile {
+                rows: height,
+                k: steps,
+                a: self.panels.get().add(row * steps),
+                b: packed,
+                b_stride: width,
+                c: to,
+                c_stride: to_stride,
+                cols: sums,
+                add,
+            });
+            if direct || (self.waiting.is_some() && !self.last) {
+                return;
+            }
+            // Later blocks of k add to what the first has scaled.
+            let beta = if self.waiting.is_some() || self.first { beta } else { 1.0 };
+            for i in 0..height {
+                S::V::finish(&Finish {
+                    src: to.add(i * to_stride),
+                    dst: out.offset(i as isize * self.c.rs),
+                    stride: self.c.cs,
+                    n: sums,
+                    alpha,
+                    beta,
                 });
-                if direct || (self.waiting.is_some() && !self.last) {
-                    continue;
-                }
-                // Later blocks of k add to what the first has scaled.
-                let beta = if self.waiting.is_some() || self.first { beta } else { 1.0 };
-                for i in 0..height {
-                    S::V::finish(&Finish {
-                        src: to.add(i * to_stride),
-                        dst: out.offset(i as isize * self.c.rs),
-                        stride: self.c.cs,
-                        n: sums,
-                        alpha,
-                        beta,
-                    });
-                }
             }
         }
     }

@@ -30,6 +30,10 @@ pub(super) trait Scheme: 'static {
     const TABLE: Table<<Self::V as Vector>::Packed, <Self::V as Vector>::Acc> = Self::V::TABLE;
     /// Rough multiply-adds per nanosecond of one core, which say what is worth a thread.
     const SPEED: usize;
+    /// Bytes of a packed strip of `b`, which passes through the first-level cache (48 KiB on current cores)
+    /// while a panel of `a`, half as high as the strip is wide, stays there. A deeper strip visits `c` less
+    /// often.
+    const STRIP_BYTES: usize = 96 << 10;
     /// Packed values that a micro-kernel may read after the last panel of `a`.
     const OVERRUN: usize = 0;
     /// Most rows that the few-rows path takes: beyond them it computes longer than it waits for memory.

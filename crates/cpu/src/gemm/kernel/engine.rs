@@ -26,19 +26,24 @@ pub(in super::super) trait Engine: Vector {
     unsafe fn rows(r: &Rows<Self::Elem, Self::Packed, Self::Acc>);
 }
 
+/// The tables of two types that are packed the same way are one.
 macro_rules! engine {
-    ($vector:ty, [$($rows:literal)*] $(, $features:literal)?) => {
+    (@table $vector:ty, [$($rows:literal)*] $(, $features:literal)?) => {
+        {
+            $(#[target_feature(enable = $features)])?
+            unsafe fn micro<const R: usize, const W: usize>(
+                t: &Tile<<$vector as Vector>::Packed, <$vector as Vector>::Acc>,
+            ) {
+                // SAFETY: the caller's promise.
+                unsafe { super::micro::<$vector, R, W>(t) }
+            }
+            &[$([micro::<$rows, 1>, micro::<$rows, 2>]),*]
+        }
+    };
+    (@table $vector:ty, (as $other:ty) $(, $features:literal)?) => { <$other>::TABLE };
+    ($vector:ty, $table:tt $(, $features:literal)?) => {
         impl Engine for $vector {
-            const TABLE: Table<Self::Packed, Self::Acc> = {
-                $(#[target_feature(enable = $features)])?
-                unsafe fn micro<const R: usize, const W: usize>(
-                    t: &Tile<<$vector as Vector>::Packed, <$vector as Vector>::Acc>,
-                ) {
-                    // SAFETY: the caller's promise.
-                    unsafe { super::micro::<$vector, R, W>(t) }
-                }
-                &[$([micro::<$rows, 1>, micro::<$rows, 2>]),*]
-            };
+            const TABLE: Table<Self::Packed, Self::Acc> = engine!(@table $vector, $table $(, $features)?);
             unsafe fn pack(x: &Pack<Self::Elem, Self::Packed>) {
                 $(#[target_feature(enable = $features)])?
                 unsafe fn run(x: &Pack<<$vector as Vector>::Elem, <$vector as Vector>::Packed>) {
@@ -100,12 +105,18 @@ macro_rules! engine {
 // Of 32 registers, 28 hold sums, two the columns of a step and one the row being multiplied.
 #[cfg(target_arch = "x86_64")]
 macro_rules! avx512 {
-    ($($vector:ty),* $(,)?) => {
-        $(engine!($vector, [1 2 3 4 5 6 7 8 9 10 11 12 13 14], "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c");)*
+    ($vector:ty, $table:tt) => {
+        engine!($vector, $table, "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c");
     };
 }
 #[cfg(target_arch = "x86_64")]
-avx512!(F32x16, Half16<bf16>, Half16<f16>, F64x8);
+avx512!(F32x16, [1 2 3 4 5 6 7 8 9 10 11 12 13 14]);
+#[cfg(target_arch = "x86_64")]
+avx512!(Half16<bf16>, (as F32x16));
+#[cfg(target_arch = "x86_64")]
+avx512!(Half16<f16>, (as F32x16));
+#[cfg(target_arch = "x86_64")]
+avx512!(F64x8, [1 2 3 4 5 6 7 8 9 10 11 12 13 14]);
 #[cfg(target_arch = "x86_64")]
 engine!(
     Pair16,
@@ -115,13 +126,15 @@ engine!(
 
 // Of 16 registers, twelve hold sums.
 #[cfg(target_arch = "x86_64")]
-macro_rules! avx2 {
-    ($($vector:ty),* $(,)?) => { $(engine!($vector, [1 2 3 4 5 6], "avx2,fma,f16c");)* };
-}
+engine!(F32x8, [1 2 3 4 5 6], "avx2,fma,f16c");
 #[cfg(target_arch = "x86_64")]
-avx2!(F32x8, Half8<bf16>, Half8<f16>, F64x4);
+engine!(Half8<bf16>, (as F32x8), "avx2,fma,f16c");
+#[cfg(target_arch = "x86_64")]
+engine!(Half8<f16>, (as F32x8), "avx2,fma,f16c");
+#[cfg(target_arch = "x86_64")]
+engine!(F64x4, [1 2 3 4 5 6], "avx2,fma,f16c");
 
 engine!(Lanes<f32, 4>, [1 2 3 4]);
-engine!(Lanes<bf16, 4>, [1 2 3 4]);
-engine!(Lanes<f16, 4>, [1 2 3 4]);
+engine!(Lanes<bf16, 4>, (as Lanes<f32, 4>));
+engine!(Lanes<f16, 4>, (as Lanes<f32, 4>));
 engine!(Lanes<f64, 2>, [1 2 3 4]);

@@ -68,6 +68,18 @@ pub(in super::super) trait Vector: Copy + 'static {
     /// Whether `transpose` is a register operation.
     const TRANSPOSES: bool;
 
+    /// Asks for the cache line at `p`, which need not exist, in the second-level cache.
+    #[inline(always)]
+    fn prefetch_far(p: *const u8) {
+        // SAFETY: as below.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(p.cast())
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = p;
+    }
+
     /// Asks for the cache line at `p`, which need not exist.
     #[inline(always)]
     fn prefetch(p: *const u8) {
@@ -189,6 +201,7 @@ unsafe fn micro<V: Vector, const MR: usize, const NV: usize>(t: &Tile<V::Packed,
 /// Writes packed lines: step `p` goes to `dst + p * width`, `lines` values and then zeros up to `width`.
 ///
 /// Element `(line, k)` of the source is at `src + line * line_stride + k * k_stride`; there are `k`.
+/// The next `width` lines are asked for on the way: packed next, they arrive during the computation.
 ///
 /// # Safety
 /// Source elements must be readable and `k.div_ceil(STEP) * width` packed values writable;
@@ -214,6 +227,7 @@ unsafe fn pack<V: Vector>(p: &Pack<V::Elem, V::Packed>) {
                     let mut regs = [V::splat(V::packed_zero()); 16];
                     for (i, reg) in regs.iter_mut().enumerate().take(here) {
                         let at = src.offset((line + i) as isize * line_stride + from as isize);
+                        V::prefetch_far(at.wrapping_offset(width as isize * line_stride).cast());
                         *reg = if whole { V::load(at) } else { V::load_n(at, left) };
                     }
                     V::transpose(regs.as_mut_ptr());
@@ -233,7 +247,11 @@ unsafe fn pack<V: Vector>(p: &Pack<V::Elem, V::Packed>) {
                 while line < width {
                     let here = lines.saturating_sub(line).min(V::LANES);
                     let wide = (width - line).min(V::LANES);
-                    let reg = V::load_lines(row.add(line.min(lines)), k_stride, here, exist);
+                    let at = row.add(line.min(lines));
+                    for i in 0..V::STEP {
+                        V::prefetch_far(at.wrapping_offset(width as isize + i as isize * k_stride).cast());
+                    }
+                    let reg = V::load_lines(at, k_stride, here, exist);
                     V::store_packed_n(dst.add(step * width + line), reg, wide);
                     line += V::LANES;
                 }
