@@ -6,9 +6,11 @@
 //!
 //! # Which bits
 //! A result does not depend on the number of threads, on how tasks fall on them, or on the other rows of
-//! `a`, as long as the same path computes it: it depends on its row of `a`, its column of `b`, the sizes
-//! `k` and `n`, the strides, the instruction set, and on whether there are more rows than
-//! the few-rows path takes.
+//! `a`: it depends on its row of `a`, its column of `b`, the sizes `k` and `n`, the strides, the instruction
+//! set, and on whether `a` has few rows (up to 16; up to 8 for bf16 where AMX tiles are used; those of a `b`
+//! that is read as it lies, see `few`) or more.
+//!
+//! On AMX tiles and with the vector bfloat16 product (AMD), subnormal bf16 inputs count as zero.
 
 mod batch;
 mod blocked;

@@ -154,7 +154,7 @@ impl Scheme for Amx {
     const TABLE: Table<u32, f32> = amx::TABLE;
     const SPEED: usize = 1024;
     const OVERRUN: usize = 16 * amx::CHUNK;
-    const FEW_ROWS: usize = 4;
+    const FEW_ROWS: usize = 8;
 
     unsafe fn enter() {
         // SAFETY: the caller has AMX.
