@@ -3,12 +3,24 @@
 //! They take plain slices, lengths and strides, check them against each other, and compute in `f32`
 //! whatever the storage type is. A wrong size is a [`KernelError`], never a read outside a slice.
 
+pub mod arg;
 pub mod attention;
+pub mod index;
 pub mod norm;
+pub mod operand;
 pub mod quant;
+pub mod random;
+pub mod reduce;
 pub mod rope;
+pub mod scan;
 pub mod softmax;
+pub mod sort;
+mod strided;
+#[cfg(test)]
+mod testing;
 mod tile;
+pub mod update;
+mod wide;
 
 use crate::lanes::{Element, Kernel, Lanes, dispatch_at, narrow, widen};
 use crate::simd::Level;

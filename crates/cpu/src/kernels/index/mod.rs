@@ -1,0 +1,342 @@
+//! Reading and writing at positions that arrays of indices give.
+//!
+//! All indices are checked before anything is written. Writes happen in row-major order of the indices, or are
+//! divided among threads by destination, so that repeated positions give the same result every time.
+
+mod combine;
+mod positions;
+#[cfg(test)]
+mod tests;
+
+use super::Shared;
+use super::operand::{Operand, output, typed_output, with_size};
+use super::strided::{Axes, Axis, Walk, collapse, collapse_shape, count, split_inner};
+use crate::pool::{parallel_for, parallel_ranges, threads};
+use combine::{Meet, meeting};
+use olivine_core::layout::row_major;
+use olivine_core::op::ScatterMode;
+use olivine_core::{Dtype, Error, Result, Shape};
+use positions::{read_indices, window_starts};
+use smallvec::SmallVec;
+use std::sync::Mutex;
+
+/// Elements that a task moves at least.
+const GRAIN: usize = 1 << 14;
+
+/// At each position of the index arrays, all of one shape, writes the window of `sizes` of `x` that starts at the
+/// given indices of `axes` and at 0 elsewhere; `out` is row-major of the index shape followed by `sizes`.
+///
+/// # Errors
+/// `Index` for a window that leaves `x`, `Shape` and `Dtype` for arguments that do not fit.
+pub fn gather(
+    axes: &[u8],
+    sizes: &Shape,
+    x: &Operand<'_>,
+    indices: &[Operand<'_>],
+    out: &mut [u8],
+) -> Result<()> {
+    let op = "gather";
+    let strides = x.layout.strides();
+    let starts = window_starts(op, x.layout.shape(), strides, axes, sizes, indices)?;
+    let window = collapse_shape(sizes, [strides]);
+    let each = sizes.elements();
+    let offset = x.layout.offset() as isize;
+    with_size!(x.dtype.size(), T => {
+        let src = x.elements::<T>(op)?;
+        let out = output::<T>(op, out, starts.len() * each)?;
+        if out.is_empty() {
+            return Ok(());
+        }
+        let (src, p) = (Shared(src.as_ptr().cast_mut()), Shared(out.as_mut_ptr()));
+        let (outer, inner) = split_inner(&window);
+        let rows = count(outer);
+        let [stride] = inner.strides;
+        parallel_ranges(starts.len(), (GRAIN / each).max(1), &|range| {
+            let mut to = range.start * each;
+            for &start in &starts[range] {
+                let mut walk = Walk::new(outer, [offset + start], 0);
+                for _ in 0..rows {
+                    // SAFETY: `window_starts` keeps windows inside the shape of `x`, whose reach `elements`
+                    // checked; `to` counts through this range's part of `out`.
+                    unsafe {
+                        let (s, d) = (src.get().offset(walk.at[0]).cast_const(), p.get().add(to));
+                        if stride == 1 {
+                            std::ptr::copy_nonoverlapping(s, d, inner.len);
+                        } else {
+                            for j in 0..inner.len {
+                                *d.add(j) = *s.offset(j as isize * stride);
+                            }
+                        }
+                    }
+                    to += inner.len;
+                    walk.step();
+                }
+            }
+        });
+    });
+    Ok(())
+}
+
+/// Lets `updates`, of the index shape followed by the window sizes, meet the elements of `out` (row-major of
+/// `shape`, holding the array already) at the windows that the indices give. With [`ScatterMode::Set`] and a
+/// repeated position the last one stays.
+///
+/// # Errors
+/// `Index` for a window that leaves `shape`, in which case nothing is written; `Dtype` for the larger or smaller of
+/// complex numbers; `Shape` and `Dtype` for arguments that do not fit.
+pub fn scatter(
+    axes: &[u8],
+    mode: ScatterMode,
+    shape: &Shape,
+    updates: &Operand<'_>,
+    indices: &[Operand<'_>],
+    out: &mut [u8],
+) -> Result<()> {
+    let op = "scatter";
+    let have = updates.layout.shape();
+    let lead = indices.first().map_or(0, |i| i.layout.shape().rank());
+    if have.rank() != lead + shape.rank() {
+        return Err(Error::shape(op, format!("updates {have} do not fit {lead} index axes into {shape}")));
+    }
+    let sizes = Shape::new(&have[lead..]);
+    let strides = row_major(shape);
+    let starts = window_starts(op, shape, &strides, axes, &sizes, indices)?;
+    if starts.len() * sizes.elements() != have.elements() {
+        return Err(Error::shape(op, format!("updates {have} for {} positions", starts.len())));
+    }
+    let whole = Windows {
+        starts: &starts,
+        // An axis that is indexed one element at a time adds nothing to the place inside a window.
+        apart: axes.iter().all(|&a| sizes[a as usize] == 1),
+        positions: collapse_shape(&have[..lead], [&updates.layout.strides()[..lead]]),
+        window: collapse_shape(&sizes, [&updates.layout.strides()[lead..], &strides]),
+    };
+    whole.scatter(op, meeting(op, mode, updates.dtype)?, shape, updates, out)
+}
+
+/// Where a scatter reads and writes.
+struct Windows<'a> {
+    /// Offset of each window in the destination.
+    starts: &'a [isize],
+    /// Different places inside a window never meet in the destination.
+    apart: bool,
+    /// Axes of the positions in the updates.
+    positions: Axes<1>,
+    /// Axes of a window in the updates and in the destination.
+    window: Axes<2>,
+}
+
+impl Windows<'_> {
+    fn scatter(
+        &self,
+        op: &'static str,
+        meet: Meet,
+        shape: &Shape,
+        updates: &Operand<'_>,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let src = updates.checked_bytes(op)?;
+        let dst = typed_output(op, out, shape.elements(), updates.dtype)?;
+        let size = updates.dtype.size() as isize;
+        let each = count(&self.window);
+        if self.starts.is_empty() || each == 0 {
+            return Ok(());
+        }
+        let (src, dst) = (Shared(src.as_ptr().cast_mut()), Shared(dst));
+        let offset = updates.layout.offset() as isize;
+        let (outer, inner) = split_inner(&self.window);
+        let rows = count(outer);
+        // Part `range` of the innermost window axis for every position, in order, where the destination lies
+        // in `within`.
+        let pass = |range: std::ops::Range<usize>, within: std::ops::Range<isize>| {
+            let mut position = Walk::new(&self.positions, [offset], 0);
+            for &start in self.starts {
+                if within.contains(&start) {
+                    let mut walk = Walk::new(outer, [position.at[0], start], 0);
+                    for _ in 0..rows {
+                        // SAFETY: `window_starts` keeps windows inside `shape`; updates are reached through
+                        // their own layout, which `elements` checked; passes share no destination.
+                        unsafe {
+                            let [from, to] = inner.strides;
+                            let first = range.start as isize;
+                            let s = src.get().offset((walk.at[0] + first * from) * size).cast_const();
+                            let d = dst.get().offset((walk.at[1] + first * to) * size);
+                            meet(s, d, range.len(), inner.strides);
+                        }
+                        walk.step();
+                    }
+                }
+                position.step();
+            }
+        };
+        let everywhere = 0..isize::MAX;
+        let work = self.starts.len() * each;
+        if work < 2 * GRAIN || !self.apart {
+            pass(0..inner.len, everywhere);
+        } else if inner.len >= 64 {
+            parallel_ranges(inner.len, inner.len.div_ceil(threads()).next_multiple_of(16), &|range| {
+                pass(range, everywhere.clone());
+            });
+        } else {
+            // Windows that start in different places share nothing when they lie apart.
+            let n = threads();
+            let step = shape.elements().div_ceil(n) as isize;
+            parallel_for(n, &|i| pass(0..inner.len, i as isize * step..(i as isize + 1) * step));
+        }
+        Ok(())
+    }
+}
+
+/// Checks that `i` has the shape of `x` everywhere but along `axis`.
+fn check_along(op: &'static str, x: &Shape, i: &Operand<'_>, axis: usize) -> Result<()> {
+    let have = i.layout.shape();
+    let fits =
+        axis < x.rank() && x.rank() == have.rank() && (0..x.rank()).all(|a| a == axis || x[a] == have[a]);
+    if !fits {
+        return Err(Error::shape(op, format!("indices {have} do not fit shape {x} at axis {axis}")));
+    }
+    Ok(())
+}
+
+/// `out[i, j, k] = x[i, indices[i, j, k], k]` for axis 1 of three; `out` is row-major of the shape of `indices`.
+///
+/// # Errors
+/// `Index` for an index that is out of range, `Shape` and `Dtype` for arguments that do not fit.
+pub fn take_along(axis: usize, x: &Operand<'_>, indices: &Operand<'_>, out: &mut [u8]) -> Result<()> {
+    let op = "take_along_axis";
+    check_along(op, x.layout.shape(), indices, axis)?;
+    let size = x.layout.shape()[axis];
+    let at = read_indices(op, indices, axis, size)?;
+    let shape = indices.layout.shape();
+    let along = x.layout.strides()[axis];
+    let mut strides: SmallVec<[isize; 4]> = SmallVec::from_slice(x.layout.strides());
+    strides[axis] = 0;
+    let axes = collapse_shape(shape, [&strides]);
+    let offset = x.layout.offset() as isize;
+    with_size!(x.dtype.size(), T => {
+        let src = x.elements::<T>(op)?;
+        let out = output::<T>(op, out, shape.elements())?;
+        if out.is_empty() {
+            return Ok(());
+        }
+        let (src, p) = (Shared(src.as_ptr().cast_mut()), Shared(out.as_mut_ptr()));
+        let (outer, inner) = split_inner(&axes);
+        let [stride] = inner.strides;
+        parallel_ranges(count(outer), (GRAIN / inner.len).max(1), &|range| {
+            let mut walk = Walk::new(outer, [offset], range.start);
+            for row in range {
+                for j in 0..inner.len {
+                    let o = row * inner.len + j;
+                    // SAFETY: `read_indices` keeps indices inside the axis; other coordinates are those of a
+                    // shape that `x` has; `elements` checked its layout.
+                    unsafe {
+                        let s = walk.at[0] + j as isize * stride + at[o] as isize * along;
+                        *p.get().add(o) = *src.get().offset(s);
+                    }
+                }
+                walk.step();
+            }
+        });
+    });
+    Ok(())
+}
+
+/// Lets `values` meet the elements of `out` (row-major of `shape`, holding the array already) at
+/// `[i, indices[i, j, k], k]` for axis 1 of three, in row-major order.
+///
+/// # Errors
+/// `Index` for an index that is out of range, in which case nothing is written; `Dtype` for the larger or smaller of
+/// complex numbers; `Shape` and `Dtype` for arguments that do not fit.
+pub fn put_along(
+    axis: usize,
+    mode: ScatterMode,
+    shape: &Shape,
+    indices: &Operand<'_>,
+    values: &Operand<'_>,
+    out: &mut [u8],
+) -> Result<()> {
+    let op = "put_along_axis";
+    check_along(op, shape, indices, axis)?;
+    if values.layout.shape() != indices.layout.shape() {
+        let (v, i) = (values.layout.shape(), indices.layout.shape());
+        return Err(Error::shape(op, format!("values {v} and indices {i} differ")));
+    }
+    let at = read_indices(op, indices, axis, shape[axis])?;
+    put(op, meeting(op, mode, values.dtype)?, axis, shape, &at, values, out)
+}
+
+fn put(
+    op: &'static str,
+    meet: Meet,
+    axis: usize,
+    shape: &Shape,
+    at: &[usize],
+    values: &Operand<'_>,
+    out: &mut [u8],
+) -> Result<()> {
+    let src = values.checked_bytes(op)?;
+    let dst = typed_output(op, out, shape.elements(), values.dtype)?;
+    let size = values.dtype.size() as isize;
+    if at.is_empty() {
+        return Ok(());
+    }
+    let (src, dst) = (Shared(src.as_ptr().cast_mut()), Shared(dst));
+    let to = row_major(shape);
+    let have = values.layout.shape();
+    let strides = values.layout.strides();
+    let pair = |i: usize| Axis { len: have[i], strides: [strides[i], if i == axis { 0 } else { to[i] }] };
+    // Positions before `axis` never meet each other's, so they are what threads share out.
+    let before = collapse((0..axis).map(pair));
+    let rest = collapse((axis..have.rank()).map(pair));
+    let each = count(&rest);
+    let offset = values.layout.offset() as isize;
+    parallel_ranges(count(&before), (GRAIN / each).max(1), &|range| {
+        let mut lead = Walk::new(&before, [offset, 0], range.start);
+        for row in range {
+            let mut walk = Walk::new(&rest, lead.at, 0);
+            for &i in &at[row * each..(row + 1) * each] {
+                // SAFETY: `read_indices` keeps indices inside the axis; other coordinates are those of a
+                // shape that both sides have.
+                unsafe {
+                    let d = dst.get().offset((walk.at[1] + i as isize * to[axis]) * size);
+                    meet(src.get().offset(walk.at[0] * size), d, 1, [1, 1]);
+                }
+                walk.step();
+            }
+            lead.step();
+        }
+    });
+    Ok(())
+}
+
+/// Keeps the first error that tasks meet.
+struct FirstError(Mutex<Option<(usize, Error)>>);
+
+impl FirstError {
+    fn new() -> Self {
+        FirstError(Mutex::new(None))
+    }
+
+    /// Notes an error at `position`; the one at the lowest position stays.
+    fn note(&self, position: usize, error: Error) {
+        let mut kept = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        if kept.as_ref().is_none_or(|(p, _)| position < *p) {
+            *kept = Some((position, error));
+        }
+    }
+
+    fn into_result(self) -> Result<()> {
+        match self.0.into_inner().unwrap_or_else(|e| e.into_inner()) {
+            Some((_, e)) => Err(e),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether a type can index.
+fn check_integer(op: &'static str, dtype: Dtype) -> Result<()> {
+    if !dtype.is_integer() {
+        return Err(Error::bad_dtype(op, "integer indices", dtype));
+    }
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! What reductions and scans compute, element by element.
+
+use crate::kernels::wide::Wide;
+use olivine_core::Complex64;
+
+/// A reduction of elements of type `W`: an associative merge of accumulators that elements are pushed into.
+pub(in crate::kernels) trait Fold<W: Wide>: 'static {
+    /// Accumulator, wide enough for long reductions.
+    type Acc: Copy + Send + Sync + 'static;
+    /// Accumulator of no elements.
+    const START: Self::Acc;
+    /// Counts one more element.
+    fn push(acc: Self::Acc, x: W) -> Self::Acc;
+    /// Counts both.
+    fn merge(a: Self::Acc, b: Self::Acc) -> Self::Acc;
+    /// Whether further elements cannot change the result.
+    #[inline(always)]
+    fn settled(_acc: Self::Acc) -> bool {
+        false
+    }
+}
+
+/// Sum: floats in `f64`, integers wrap.
+pub(in crate::kernels) struct Sum;
+/// Product, likewise.
+pub(in crate::kernels) struct Prod;
+/// Largest; NaN wins.
+pub(in crate::kernels) struct Max;
+/// Smallest; NaN wins.
+pub(in crate::kernels) struct Min;
+/// The bits that are set in any element: 0 when all are false.
+pub(in crate::kernels) struct Any;
+/// Not 0 when an element is false.
+pub(in crate::kernels) struct NotAll;
+
+macro_rules! fold {
+    ($fold:ty, $w:ty => $acc:ty: $start:expr, |$a:ident, $x:ident| $push:expr, |$m:ident, $n:ident| $merge:expr) => {
+        fold!($fold, $w => $acc: $start, |$a, $x| $push, |$m, $n| $merge, |_a| false);
+    };
+    ($fold:ty, $w:ty => $acc:ty: $start:expr, |$a:ident, $x:ident| $push:expr, |$m:ident, $n:ident| $merge:expr,
+        |$s:ident| $settled:expr) => {
+        impl Fold<$w> for $fold {
+            type Acc = $acc;
+            const START: $acc = $start;
+            #[inline(always)]
+            fn push($a: $acc, $x: $w) -> $acc {
+                $push
+            }
+            #[inline(always)]
+            fn merge($m: $acc, $n: $acc) -> $acc {
+                $merge
+            }
+            #[inline(always)]
+            fn settled($s: $acc) -> bool {
+                $settled
+            }
+        }
+    };
+}
+
+fold!(Sum, i64 => i64: 0, |a, x| a.wrapping_add(x), |a, b| a.wrapping_add(b));
+fold!(Sum, f32 => f64: 0.0, |a, x| a + x as f64, |a, b| a + b);
+fold!(Sum, f64 => f64: 0.0, |a, x| a + x, |a, b| a + b);
+fold!(Sum, Complex64 => (f64, f64): (0.0, 0.0), |a, x| (a.0 + x.re as f64, a.1 + x.im as f64),
+    |a, b| (a.0 + b.0, a.1 + b.1));
+fold!(Prod, i64 => i64: 1, |a, x| a.wrapping_mul(x), |a, b| a.wrapping_mul(b));
+fold!(Prod, f32 => f64: 1.0, |a, x| a * x as f64, |a, b| a * b);
+fold!(Prod, f64 => f64: 1.0, |a, x| a * x, |a, b| a * b);
+fold!(Prod, Complex64 => (f64, f64): (1.0, 0.0), |a, x| times(a, (x.re as f64, x.im as f64)), |a, b| times(a, b));
+fold!(Any, i64 => i64: 0, |a, x| a | x, |a, b| a | b, |a| a != 0);
+fold!(NotAll, i64 => i64: 0, |a, x| a | (x == 0) as i64, |a, b| a | b, |a| a != 0);
+
+#[inline(always)]
+fn times(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
+    (a.0 * b.0 - a.1 * b.1, a.0 * b.1 + a.1 * b.0)
+}
+
+/// Types with an order.
+pub(in crate::kernels) trait Extreme: Wide + PartialOrd {
+    /// Not above anything.
+    const LOWEST: Self;
+    /// Not below anything.
+    const HIGHEST: Self;
+    /// Whether it is NaN.
+    fn nan(self) -> bool;
+}
+impl Extreme for i64 {
+    const LOWEST: i64 = i64::MIN;
+    const HIGHEST: i64 = i64::MAX;
+    #[inline(always)]
+    fn nan(self) -> bool {
+        false
+    }
+}
+macro_rules! float_extremes {
+    ($($f:ty),*) => { $(
+        impl Extreme for $f {
+            const LOWEST: $f = <$f>::NEG_INFINITY;
+            const HIGHEST: $f = <$f>::INFINITY;
+            #[inline(always)]
+            fn nan(self) -> bool {
+                self.is_nan()
+            }
+        }
+    )* };
+}
+float_extremes!(f32, f64);
+
+impl<W: Extreme> Fold<W> for Max {
+    type Acc = W;
+    const START: W = W::LOWEST;
+    #[inline(always)]
+    fn push(acc: W, x: W) -> W {
+        // Nothing is above a NaN accumulator, so it stays.
+        if x > acc || x.nan() { x } else { acc }
+    }
+    #[inline(always)]
+    fn merge(a: W, b: W) -> W {
+        <Max as Fold<W>>::push(a, b)
+    }
+}
+
+impl<W: Extreme> Fold<W> for Min {
+    type Acc = W;
+    const START: W = W::HIGHEST;
+    #[inline(always)]
+    fn push(acc: W, x: W) -> W {
+        if x < acc || x.nan() { x } else { acc }
+    }
+    #[inline(always)]
+    fn merge(a: W, b: W) -> W {
+        <Min as Fold<W>>::push(a, b)
+    }
+}

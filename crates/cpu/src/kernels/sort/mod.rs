@@ -1,0 +1,202 @@
+//! Ordering along an axis. NaN comes last in either direction; equal elements keep their order.
+//!
+//! Elements become unsigned keys that order as they do; long rows are sorted by digits of the keys, short ones
+//! by comparison.
+
+mod keys;
+mod radix;
+#[cfg(test)]
+mod tests;
+
+use super::Shared;
+use super::operand::{Operand, output};
+use super::strided::{Axes, Axis, Walk, collapse, count};
+use super::wide::with_element;
+use crate::pool::{parallel_ranges, threads};
+use keys::Keyed;
+use olivine_core::layout::row_major;
+use olivine_core::op::Sort;
+use olivine_core::{Complex64, Element, Error, Result};
+use radix::{Item, Packed, Pair, select, sort};
+use std::ops::Range;
+
+/// Elements of rows that a task sorts at least.
+const GRAIN: usize = 1 << 12;
+
+fn name(params: &Sort) -> &'static str {
+    match (params.indices, params.kth) {
+        (false, None) => "sort",
+        (true, None) => "argsort",
+        (false, Some(_)) => "partition",
+        (true, Some(_)) => "argpartition",
+    }
+}
+
+/// Orders `x` along an axis into `out`, row-major of its shape: elements, or indices as `u32`. With `kth` only that
+/// position has to be right, with nothing larger before it and nothing smaller after it. Complex numbers order by
+/// their real and then their imaginary parts.
+///
+/// # Errors
+/// `Index` for a position that is out of range, `Shape` for an axis that does not exist or is too long for `u32`
+/// indices, `Value` for an output of the wrong size.
+pub fn run(params: &Sort, x: &Operand<'_>, out: &mut [u8]) -> Result<()> {
+    let op = name(params);
+    let shape = x.layout.shape();
+    let Some(&n) = shape.get(params.axis) else {
+        return Err(Error::shape(op, format!("axis {} is out of range for {shape}", params.axis)));
+    };
+    if let Some(k) = params.kth
+        && k >= n
+    {
+        return Err(Error::index(op, format!("position {k} is out of range for {n} elements")));
+    }
+    if n > u32::MAX as usize {
+        return Err(Error::shape(op, format!("{n} elements are more than uint32 can index")));
+    }
+    with_element!(x.dtype, T => typed::<T>(op, params, x, out))
+}
+
+/// Rows along one axis, in the input and in the output.
+struct Rows<'a> {
+    kept: &'a Axes<2>,
+    base: [isize; 2],
+    axis: Axis<2>,
+    params: &'a Sort,
+    /// Threads share the work on one row, since there are few.
+    share: bool,
+}
+
+fn typed<T: Keyed>(op: &'static str, params: &Sort, x: &Operand<'_>, out: &mut [u8]) -> Result<()> {
+    let shape = x.layout.shape();
+    let to = row_major(shape);
+    let axis = |i: usize| Axis { len: shape[i], strides: [x.layout.strides()[i], to[i]] };
+    let kept = collapse((0..shape.rank()).filter(|&i| i != params.axis).map(axis));
+    let row = axis(params.axis);
+    let xs = x.elements::<T>(op)?;
+    let n = count(&kept);
+    // Few long rows one after the other with all threads on each, else each thread its own rows.
+    let share = n < 2 * threads() && row.len > 1 << 16;
+    let rows = Rows { kept: &kept, base: [x.layout.offset() as isize, 0], axis: row, params, share };
+    let grain = if share { n } else { (GRAIN / row.len.max(1)).max(1) };
+    // Complex numbers have more elements than keys, so they are moved by index.
+    if params.indices {
+        let out = Shared(output::<u32>(op, out, shape.elements())?.as_mut_ptr());
+        if shape.elements() > 0 {
+            parallel_ranges(n, grain, &|range| {
+                rows.indices(xs, range, &|o, _, index| {
+                    // SAFETY: `o` is a position of the rows of this task.
+                    unsafe { *out.get().offset(o) = index };
+                })
+            });
+        }
+        return Ok(());
+    }
+    let out = Shared(output::<T>(op, out, shape.elements())?.as_mut_ptr());
+    if shape.elements() == 0 {
+        return Ok(());
+    }
+    let by_index = T::DTYPE == Complex64::DTYPE;
+    parallel_ranges(n, grain, &|range| {
+        // SAFETY, of both: `o` is a position of the rows of this task.
+        if by_index {
+            rows.indices(xs, range, &|o, x, _| unsafe { *out.get().offset(o) = x });
+        } else if T::BITS <= 32 {
+            rows.values::<T, u32>(xs, range, |k| k as u32, |k| k as u64, out);
+        } else {
+            rows.values::<T, u64>(xs, range, |k| k, |k| k, out);
+        }
+    });
+    Ok(())
+}
+
+impl Rows<'_> {
+    fn order<I: Item>(&self, items: &mut Vec<I>, spare: &mut Vec<I>, bits: u32) {
+        match self.params.kth {
+            None => sort(items, spare, bits, self.share),
+            Some(k) => select(items, spare, bits, k),
+        }
+    }
+
+    /// Sorts the keys alone and turns them back into elements.
+    fn values<T: Keyed, I: Item>(
+        &self,
+        xs: &[T],
+        rows: Range<usize>,
+        item: impl Fn(u64) -> I,
+        key: impl Fn(I) -> u64,
+        out: Shared<T>,
+    ) {
+        let n = self.axis.len;
+        let [from, to] = self.axis.strides;
+        let descending = self.params.descending;
+        let mut walk = Walk::new(self.kept, self.base, rows.start);
+        let (mut items, mut spare) = (Vec::with_capacity(n), Vec::new());
+        for _ in rows {
+            let at = |j: usize| xs[(walk.at[0] + j as isize * from) as usize];
+            items.clear();
+            let mut negative_zeros = false;
+            if from == 1 {
+                let start = walk.at[0] as usize;
+                items.extend(xs[start..start + n].iter().map(|x| {
+                    negative_zeros |= x.is_negative_zero();
+                    item(x.key_in(descending))
+                }));
+            } else {
+                items.extend((0..n).map(|j| {
+                    negative_zeros |= at(j).is_negative_zero();
+                    item(at(j).key_in(descending))
+                }));
+            }
+            self.order(&mut items, &mut spare, T::BITS);
+            // SAFETY: offsets are those of a row of the output, which belongs to this task.
+            let put = |j: usize, x: T| unsafe { *out.get().offset(walk.at[1] + j as isize * to) = x };
+            for (j, &i) in items.iter().enumerate() {
+                put(j, T::element_in(key(i), descending));
+            }
+            if negative_zeros {
+                // Zeros of either sign are equal and keep their order.
+                let zero = T::negative_zero().key_in(descending);
+                let mut zeros = (0..n).map(at).filter(|x| x.key_in(descending) == zero);
+                for (j, &i) in items.iter().enumerate() {
+                    if key(i) == zero
+                        && let Some(x) = zeros.next()
+                    {
+                        put(j, x);
+                    }
+                }
+            }
+            walk.step();
+        }
+    }
+
+    /// Sorts keys with the indices of their elements, and gives each place of the output its element and index.
+    fn indices<T: Keyed>(&self, xs: &[T], rows: Range<usize>, put: &dyn Fn(isize, T, u32)) {
+        let n = self.axis.len;
+        let [from, to] = self.axis.strides;
+        let descending = self.params.descending;
+        let mut walk = Walk::new(self.kept, self.base, rows.start);
+        let (mut packed, mut spare_packed) = (Vec::new(), Vec::new());
+        let (mut pairs, mut spare_pairs) = (Vec::new(), Vec::new());
+        for _ in rows {
+            let [x0, y0] = walk.at;
+            let at = |j: usize| xs[(x0 + j as isize * from) as usize];
+            if T::BITS <= 32 {
+                packed.clear();
+                packed.extend((0..n).map(|j| Packed(at(j).key_in(descending) << 32 | j as u64)));
+                self.order(&mut packed, &mut spare_packed, T::BITS);
+                for (j, p) in packed.iter().enumerate() {
+                    let index = p.0 as u32;
+                    put(y0 + j as isize * to, at(index as usize), index);
+                }
+            } else {
+                pairs.clear();
+                pairs.extend((0..n).map(|j| Pair { key: at(j).key_in(descending), index: j as u32 }));
+                self.order(&mut pairs, &mut spare_pairs, T::BITS);
+                for (j, p) in pairs.iter().enumerate() {
+                    put(y0 + j as isize * to, at(p.index as usize), p.index);
+                }
+            }
+            walk.step();
+        }
+    }
+}

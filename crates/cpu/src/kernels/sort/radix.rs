@@ -1,0 +1,151 @@
+//! Sorting and selecting by digits of keys.
+
+use crate::kernels::Shared;
+use crate::pool::{parallel_for, threads};
+
+/// What is sorted: a key, maybe with the index of its element. The order of `Ord` is that of keys, then indices.
+pub(super) trait Item: Copy + Ord + Default + Send + Sync {
+    /// Bits of the key from `shift` on, as many as `mask` has.
+    fn digit(self, shift: u32, mask: usize) -> usize;
+}
+
+impl Item for u32 {
+    #[inline(always)]
+    fn digit(self, shift: u32, mask: usize) -> usize {
+        (self >> shift) as usize & mask
+    }
+}
+
+impl Item for u64 {
+    #[inline(always)]
+    fn digit(self, shift: u32, mask: usize) -> usize {
+        (self >> shift) as usize & mask
+    }
+}
+
+/// A key of 32 bits above an index of 32.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(super) struct Packed(pub u64);
+
+impl Item for Packed {
+    #[inline(always)]
+    fn digit(self, shift: u32, mask: usize) -> usize {
+        (self.0 >> (32 + shift)) as usize & mask
+    }
+}
+
+/// A key of 64 bits and an index.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(super) struct Pair {
+    pub key: u64,
+    pub index: u32,
+}
+
+impl Item for Pair {
+    #[inline(always)]
+    fn digit(self, shift: u32, mask: usize) -> usize {
+        (self.key >> shift) as usize & mask
+    }
+}
+
+/// Below this a comparison sort is faster.
+const SMALL: usize = 1 << 10;
+/// From this on digits are wider, for fewer passes.
+const WIDE: usize = 1 << 15;
+/// From this on threads share the work.
+const SHARED: usize = 1 << 17;
+
+const MOST_DIGITS: usize = 1 << 11;
+
+/// Sorts items whose keys have `bits` bits; those of one key keep their order, or have indices in that order.
+pub(super) fn sort<I: Item>(items: &mut Vec<I>, spare: &mut Vec<I>, bits: u32, share: bool) {
+    let n = items.len();
+    if n < SMALL || n > u32::MAX as usize {
+        // Items of one key that are not told apart by an index are the same.
+        items.sort_unstable();
+        return;
+    }
+    let width = if n < WIDE { 8 } else { 11 };
+    spare.resize(n, I::default());
+    let parts = if share && n >= SHARED { threads().min(n / (SHARED / 4)) } else { 1 };
+    let step = n.div_ceil(parts);
+    let mut counts = vec![[0u32; MOST_DIGITS]; parts];
+    let mut shift = 0;
+    while shift < bits {
+        let width = width.min(bits - shift);
+        let (digits, mask) = (1usize << width, (1usize << width) - 1);
+        let places = Shared(counts.as_mut_ptr());
+        let src = &items[..];
+        let part = |k: usize| &src[(k * step).min(n)..((k + 1) * step).min(n)];
+        parallel_for(parts, &|k| {
+            // SAFETY: each part has a histogram of its own.
+            let count = unsafe { &mut *places.get().add(k) };
+            count[..digits].fill(0);
+            for &x in part(k) {
+                count[x.digit(shift, mask)] += 1;
+            }
+        });
+        // From counts to the first place of each digit in each part; parts of one digit follow each other.
+        let mut next = 0u32;
+        let mut alone = false;
+        for d in 0..digits {
+            let before = next;
+            for count in counts.iter_mut() {
+                let c = count[d];
+                count[d] = next;
+                next += c;
+            }
+            alone |= (next - before) as usize == n;
+        }
+        if !alone {
+            let places = Shared(counts.as_mut_ptr());
+            let dst = Shared(spare.as_mut_ptr());
+            parallel_for(parts, &|k| {
+                // SAFETY: as above.
+                let count = unsafe { &mut *places.get().add(k) };
+                for &x in part(k) {
+                    let place = &mut count[x.digit(shift, mask)];
+                    // SAFETY: the counts of all digits and parts add up to `n`, so that every item has a
+                    // place of its own below it.
+                    unsafe { *dst.get().add(*place as usize) = x };
+                    *place += 1;
+                }
+            });
+            std::mem::swap(items, spare);
+        }
+        shift += width;
+    }
+}
+
+/// Puts the item of rank `kth` at that place, with none above it before and none below it after.
+pub(super) fn select<I: Item>(items: &mut Vec<I>, spare: &mut Vec<I>, bits: u32, kth: usize) {
+    let n = items.len();
+    if n < WIDE {
+        items.select_nth_unstable(kth);
+        return;
+    }
+    // By the highest digit: what is below, the items that share the digit of rank `kth`, what is above. Only
+    // the middle is looked at further.
+    let shift = bits.saturating_sub(11);
+    let mask = MOST_DIGITS - 1;
+    let mut counts = [0usize; MOST_DIGITS];
+    for &x in items.iter() {
+        counts[x.digit(shift, mask)] += 1;
+    }
+    let (mut digit, mut below) = (0, 0);
+    while below + counts[digit] <= kth {
+        below += counts[digit];
+        digit += 1;
+    }
+    let middle = below + counts[digit];
+    spare.resize(n, I::default());
+    let mut next = [0, below, middle];
+    for &x in items.iter() {
+        let d = x.digit(shift, mask);
+        let class = (d >= digit) as usize + (d > digit) as usize;
+        spare[next[class]] = x;
+        next[class] += 1;
+    }
+    std::mem::swap(items, spare);
+    items[below..middle].select_nth_unstable(kth - below);
+}
