@@ -37,6 +37,10 @@ fn contiguous(dims: &[usize]) -> Layout {
     Layout::contiguous(Shape::new(dims))
 }
 
+fn f32s<'a>(bytes: &'a [u8], layout: &'a Layout) -> Operand<'a> {
+    Operand { bytes, layout, dtype: Dtype::F32 }
+}
+
 fn main() {
     let mut state = 0x2545_f491_4f6c_dd1du64;
     let mut next = move || {
@@ -50,14 +54,13 @@ fn main() {
     let floats: &[u8] = bytemuck::cast_slice(&xs);
     let mut out = vec![0u64; n];
     let out: &mut [u8] = bytemuck::cast_slice_mut(&mut out);
-    let f32s = |layout| Operand { bytes: floats, layout, dtype: Dtype::F32 };
 
     let (flat, square, thin, tall) =
         (contiguous(&[n]), contiguous(&[4096, 4096]), contiguous(&[n / 2, 2]), contiguous(&[n / 64, 64]));
     for (kind, name) in [(ReduceKind::Sum, "sum"), (ReduceKind::Max, "max"), (ReduceKind::Any, "any")] {
         time(&format!("{name} 16M f32"), 4 * n, || {
             let size = if kind == ReduceKind::Any { 1 } else { 4 };
-            reduce::run(kind, AxisSet::one(0), &f32s(&flat), &mut out[..size]).unwrap();
+            reduce::run(kind, AxisSet::one(0), &f32s(floats, &flat), &mut out[..size]).unwrap();
         });
     }
     for (axis, layout, label) in [
@@ -68,7 +71,8 @@ fn main() {
     ] {
         time(&format!("sum axis {axis} of {label} f32"), 4 * n, || {
             let m = n / layout.shape()[axis];
-            reduce::run(ReduceKind::Sum, AxisSet::one(axis), &f32s(layout), &mut out[..4 * m]).unwrap();
+            reduce::run(ReduceKind::Sum, AxisSet::one(axis), &f32s(floats, layout), &mut out[..4 * m])
+                .unwrap();
         });
     }
     for dtype in [Dtype::F16, Dtype::BF16, Dtype::F64, Dtype::I32, Dtype::Bool] {
@@ -86,45 +90,45 @@ fn main() {
         });
     }
     time("sum 64 x 64 f32", 4 * 4096, || {
-        reduce::run(ReduceKind::Sum, AxisSet::one(1), &f32s(&contiguous(&[64, 64])), &mut out[..256])
+        reduce::run(ReduceKind::Sum, AxisSet::one(1), &f32s(floats, &contiguous(&[64, 64])), &mut out[..256])
             .unwrap();
     });
 
     for vocabulary in [50_000, 262_144] {
         let row = contiguous(&[1, vocabulary]);
         time(&format!("argmax 1 x {vocabulary} f32"), 4 * vocabulary, || {
-            arg::run(ArgKind::Max, 1, &f32s(&row), &mut out[..4]).unwrap();
+            arg::run(ArgKind::Max, 1, &f32s(floats, &row), &mut out[..4]).unwrap();
         });
         for (indices, name) in [(false, "partition"), (true, "argpartition")] {
             time(&format!("{name} 1 x {vocabulary} f32"), 4 * vocabulary, || {
                 let params = Sort { axis: 1, indices, descending: false, kth: Some(vocabulary - 40) };
-                sort::run(&params, &f32s(&row), &mut out[..4 * vocabulary]).unwrap();
+                sort::run(&params, &f32s(floats, &row), &mut out[..4 * vocabulary]).unwrap();
             });
         }
         time(&format!("argsort 1 x {vocabulary} f32"), 4 * vocabulary, || {
             let params = Sort { axis: 1, indices: true, descending: true, kth: None };
-            sort::run(&params, &f32s(&row), &mut out[..4 * vocabulary]).unwrap();
+            sort::run(&params, &f32s(floats, &row), &mut out[..4 * vocabulary]).unwrap();
         });
     }
     let million = contiguous(&[1_000_000]);
     for (indices, name) in [(false, "sort"), (true, "argsort")] {
         time(&format!("{name} 1M f32"), 4_000_000, || {
             let params = Sort { axis: 0, indices, descending: false, kth: None };
-            sort::run(&params, &f32s(&million), &mut out[..4_000_000]).unwrap();
+            sort::run(&params, &f32s(floats, &million), &mut out[..4_000_000]).unwrap();
         });
     }
     let rows = contiguous(&[1000, 1000]);
     time("sort 1000 x 1000 f32, last axis", 4_000_000, || {
         let params = Sort { axis: 1, indices: false, descending: false, kth: None };
-        sort::run(&params, &f32s(&rows), &mut out[..4_000_000]).unwrap();
+        sort::run(&params, &f32s(floats, &rows), &mut out[..4_000_000]).unwrap();
     });
     time("cumsum 16M f32", 8 * n, || {
         let params = Scan { kind: ScanKind::Sum, axis: 0, reverse: false, inclusive: true };
-        scan::run(&params, &f32s(&flat), &mut out[..4 * n]).unwrap();
+        scan::run(&params, &f32s(floats, &flat), &mut out[..4 * n]).unwrap();
     });
     time("cumsum axis 0 of 4096 x 4096 f32", 8 * n, || {
         let params = Scan { kind: ScanKind::Sum, axis: 0, reverse: false, inclusive: true };
-        scan::run(&params, &f32s(&square), &mut out[..4 * n]).unwrap();
+        scan::run(&params, &f32s(floats, &square), &mut out[..4 * n]).unwrap();
     });
 
     let ids: Vec<u32> = (0..8192).map(|_| (next() % 16_384) as u32).collect();
@@ -134,13 +138,14 @@ fn main() {
         let m = layout.elements();
         let i = Operand { bytes: bytemuck::cast_slice(&ids), layout, dtype: Dtype::U32 };
         time(&format!("gather {label} rows of 1024 f32"), m * 8192, || {
-            index::gather(&[0], &Shape::new(&[1, 1024]), &f32s(&table), &[i], &mut out[..m * 4096]).unwrap();
+            index::gather(&[0], &Shape::new(&[1, 1024]), &f32s(floats, &table), &[i], &mut out[..m * 4096])
+                .unwrap();
         });
     }
     let i = Operand { bytes: bytemuck::cast_slice(&ids), layout: &many, dtype: Dtype::U32 };
     let updates = contiguous(&[8192, 1, 1024]);
     time("scatter add 8192 rows of 1024 f32", 8192 * 12288, || {
-        let u = f32s(&updates);
+        let u = f32s(floats, &updates);
         index::scatter(&[0], ScatterMode::Add, table.shape(), &u, &[i], &mut out[..4 * n]).unwrap();
     });
 
@@ -154,7 +159,7 @@ fn main() {
     });
     let half = contiguous(&[4096, 2048]);
     time("concatenate 2 of 4096 x 2048, axis 1", 8 * n, || {
-        update::concat(1, &[f32s(&half), f32s(&half)], &mut out[..4 * n]).unwrap();
+        update::concat(1, &[f32s(floats, &half), f32s(floats, &half)], &mut out[..4 * n]).unwrap();
     });
     let (key, key_layout) = ([1u32, 2], contiguous(&[2]));
     let key = Operand { bytes: bytemuck::cast_slice(&key), layout: &key_layout, dtype: Dtype::U32 };

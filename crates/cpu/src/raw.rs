@@ -4,7 +4,6 @@
 //! them, until the work that was sent to the stream is done. All functions here rest on that promise, and on
 //! layouts lying inside their buffers ([`olivine_core::Layout`] keeps that true).
 
-use bytemuck::Pod;
 use olivine_core::buffer::DevMem;
 
 /// An address that tasks on several threads use, each at places of its own.
@@ -43,8 +42,8 @@ impl Ptr {
 /// The `len` elements from element `start` of an argument's memory on.
 ///
 /// # Safety
-/// They lie inside the memory; called while the launch that the memory belongs to runs.
-pub(crate) unsafe fn slice<'a, T: Pod>(mem: DevMem, start: usize, len: usize) -> &'a [T] {
+/// They lie inside the memory, and any bits are a value of `T`; called while the launch that the memory belongs to runs.
+pub(crate) unsafe fn slice<'a, T: Copy>(mem: DevMem, start: usize, len: usize) -> &'a [T] {
     debug_assert!((start + len) * size_of::<T>() <= mem.bytes, "{start} + {len} elements of {mem:?}");
     // SAFETY: the caller's promise; device memory is aligned for every element type.
     unsafe { std::slice::from_raw_parts((mem.ptr as *const T).add(start), len) }
@@ -53,9 +52,9 @@ pub(crate) unsafe fn slice<'a, T: Pod>(mem: DevMem, start: usize, len: usize) ->
 /// The first `len` elements of a result's memory.
 ///
 /// # Safety
-/// They lie inside the memory; called while the launch that the memory belongs to runs; nothing else reads
+/// They lie inside the memory, and any bits are a value of `T`; called while the launch that the memory belongs to runs; nothing else reads
 /// or writes them meanwhile.
-pub(crate) unsafe fn slice_mut<'a, T: Pod>(mem: DevMem, len: usize) -> &'a mut [T] {
+pub(crate) unsafe fn slice_mut<'a, T: Copy>(mem: DevMem, len: usize) -> &'a mut [T] {
     debug_assert!(len * size_of::<T>() <= mem.bytes, "{len} elements of {mem:?}");
     // SAFETY: the caller's promise; device memory is aligned for every element type and was written or
     // zeroed before, so it is initialised.

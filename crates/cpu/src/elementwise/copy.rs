@@ -3,9 +3,12 @@
 use super::strided::{Strided, gather_bytes};
 use crate::pool;
 use crate::raw::Ptr;
+use smallvec::SmallVec;
 
 /// Bytes that are worth a task of their own.
 const GRAIN: usize = 1 << 17;
+/// Extent of the square blocks that a transposition goes through: whole cache lines on both sides.
+const BLOCK: usize = 64;
 
 /// Copies all `n` elements of `size` bytes of a layout to `dst`, row-major.
 ///
@@ -13,6 +16,18 @@ const GRAIN: usize = 1 << 17;
 /// `src` is the address of the buffer that the layout, of `n > 0` elements, lies in; `dst` is valid for writing
 /// `n` elements and does not overlap them. Both are aligned to `size`.
 pub(super) unsafe fn copy(src: Ptr, layout: &Strided, size: usize, dst: Ptr, n: usize) {
+    if let Some(t) = Transposed::of(layout) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match size {
+                1 => t.copy::<u8>(src, dst),
+                2 => t.copy::<u16>(src, dst),
+                4 => t.copy::<u32>(src, dst),
+                _ => t.copy::<u64>(src, dst),
+            }
+        }
+        return;
+    }
     // Whole cache lines, so that no two tasks write to one.
     let lines = (n * size).div_ceil(64);
     let per = 64 / size;
@@ -22,4 +37,124 @@ pub(super) unsafe fn copy(src: Ptr, layout: &Strided, size: usize, dst: Ptr, n: 
         // SAFETY: the caller's promise; ranges are disjoint.
         unsafe { gather_bytes(src.get(), size, layout, elements, out.get()) };
     });
+}
+
+/// A layout whose elements lie dense along an outer axis but not along the innermost one: a batch of matrices
+/// stored by columns.
+pub(super) struct Transposed {
+    /// Axes beside the two: length, stride of the source, stride of the copy.
+    batch: SmallVec<[(usize, isize, isize); 4]>,
+    /// The axis along which the source is dense: length, stride of the copy.
+    rows: (usize, isize),
+    /// The innermost axis: length, stride of the source.
+    cols: (usize, isize),
+    offset: isize,
+}
+
+impl Transposed {
+    /// Of a layout that is worth going through in blocks.
+    pub(super) fn of(layout: &Strided) -> Option<Transposed> {
+        let cols = layout.inner();
+        if matches!(cols.1, 0 | 1) || cols.0 < 8 {
+            return None;
+        }
+        let at = layout.outer().iter().position(|&(len, stride)| stride == 1 && len >= 8)?;
+        let mut batch = SmallVec::new();
+        let (mut rows, mut step) = ((0, 0), cols.0 as isize);
+        for (i, &(len, stride)) in layout.outer().iter().enumerate().rev() {
+            if i == at {
+                rows = (len, step);
+            } else {
+                batch.push((len, stride, step));
+            }
+            step *= len as isize;
+        }
+        batch.reverse();
+        Some(Transposed { batch, rows, cols, offset: layout.offset() })
+    }
+
+    /// # Safety
+    /// As for [`copy`], with elements of type `T`.
+    unsafe fn copy<T: Copy + Default>(&self, src: Ptr, dst: Ptr) {
+        let size = size_of::<T>() as isize;
+        let count: usize = self.batch.iter().map(|b| b.0).product();
+        let strips = self.rows.0.div_ceil(BLOCK);
+        // At least a few blocks a task.
+        let bytes = BLOCK * self.cols.0 * size as usize;
+        let grain = (GRAIN / bytes.max(1)).max(1);
+        pool::parallel_ranges(count * strips, grain, &|range| {
+            let mut block = [T::default(); BLOCK * BLOCK];
+            for task in range {
+                let (mut which, strip) = (task / strips, task % strips);
+                let (mut from, mut to) = (self.offset, 0);
+                for &(len, s, d) in self.batch.iter().rev() {
+                    let i = (which % len) as isize;
+                    which /= len;
+                    from += i * s;
+                    to += i * d;
+                }
+                let first = strip * BLOCK;
+                let rows = BLOCK.min(self.rows.0 - first);
+                let from = src.at((from + first as isize) * size).get().cast::<T>().cast_const();
+                let to = dst.at((to + first as isize * self.rows.1) * size).get().cast::<T>();
+                for start in (0..self.cols.0).step_by(BLOCK) {
+                    let cols = BLOCK.min(self.cols.0 - start);
+                    // Whole rows of the source first, then whole rows of the copy: neither side is touched by
+                    // parts of a line, however unfortunate the strides are for the cache.
+                    for j in 0..cols {
+                        // SAFETY: row `start + j` of the source holds `rows` elements from here on.
+                        let line = unsafe {
+                            std::slice::from_raw_parts(from.offset((start + j) as isize * self.cols.1), rows)
+                        };
+                        for (i, &v) in line.iter().enumerate() {
+                            block[i * BLOCK + j] = v;
+                        }
+                    }
+                    for i in 0..rows {
+                        // SAFETY: row `first + i` of the copy holds `cols` elements from `start` on, which
+                        // belong to this task.
+                        unsafe {
+                            std::ptr::copy_nonoverlapping(
+                                block[i * BLOCK..].as_ptr(),
+                                to.offset(i as isize * self.rows.1 + start as isize),
+                                cols,
+                            );
+                        }
+                    }
+                }
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use olivine_core::{Layout, Shape};
+
+    #[test]
+    fn transpositions_of_any_extent() {
+        for dims in [[1, 9, 70], [3, 64, 64], [2, 130, 8], [1, 1, 200], [2, 65, 129]] {
+            let layout = Layout::contiguous(Shape::new(&dims));
+            let n = layout.elements();
+            let data: Vec<u32> = (0..n as u32).collect();
+            for perm in [[0, 2, 1], [2, 1, 0], [1, 2, 0], [2, 0, 1], [1, 0, 2]] {
+                let turned = layout.transpose(&perm);
+                let mut got = vec![0u32; n];
+                let (src, dst) = (Ptr::new(data.as_ptr() as *mut u8), Ptr::new(got.as_mut_ptr().cast()));
+                // SAFETY: the layout covers `data`, and `got` is as long.
+                unsafe { copy(src, &Strided::of(&turned), 4, dst, n) };
+                let (s, t) = (turned.shape(), turned.strides());
+                let mut want = Vec::with_capacity(n);
+                for i in 0..s[0] {
+                    for j in 0..s[1] {
+                        for k in 0..s[2] {
+                            want.push((i as isize * t[0] + j as isize * t[1] + k as isize * t[2]) as u32);
+                        }
+                    }
+                }
+                assert_eq!(got, want, "{dims:?} {perm:?}");
+            }
+        }
+    }
 }

@@ -91,18 +91,6 @@ pub(super) trait Float: Copy {
     fn floor_rem(self, b: Self) -> Self;
     /// log(exp(a) + exp(b)).
     fn log_add_exp(self, b: Self) -> Self;
-    /// 1 / (1 + exp(-x)).
-    fn sigmoid(self) -> Self;
-    /// The error function.
-    fn erf(self) -> Self;
-    /// Its inverse: infinite at -1 and 1, NaN beyond.
-    fn erfinv(self) -> Self;
-    /// Inverse hyperbolic sine.
-    fn arcsinh(self) -> Self;
-    /// Inverse hyperbolic cosine.
-    fn arccosh(self) -> Self;
-    /// Inverse hyperbolic tangent.
-    fn arctanh(self) -> Self;
 }
 
 macro_rules! float {
@@ -154,51 +142,21 @@ macro_rules! float {
             // Equal infinities have no difference.
             if high == low { high + std::f64::consts::LN_2 as $t } else { high + (low - high).exp().ln_1p() }
         }
-        #[inline(always)]
-        fn sigmoid(self) -> Self {
-            let e = (-self.abs()).exp();
-            let small = e / (1.0 + e);
-            if self < 0.0 { small } else { 1.0 / (1.0 + e) }
-        }
     };
 }
 
 impl Float for f32 {
     float!(f32);
-    fn erf(self) -> f32 {
-        libm::erf(self as f64) as f32
-    }
-    fn erfinv(self) -> f32 {
-        erfinv(self as f64) as f32
-    }
-    fn arcsinh(self) -> f32 {
-        libm::asinh(self as f64) as f32
-    }
-    fn arccosh(self) -> f32 {
-        libm::acosh(self as f64) as f32
-    }
-    fn arctanh(self) -> f32 {
-        libm::atanh(self as f64) as f32
-    }
 }
 
 impl Float for f64 {
     float!(f64);
-    fn erf(self) -> f64 {
-        libm::erf(self)
-    }
-    fn erfinv(self) -> f64 {
-        erfinv(self)
-    }
-    fn arcsinh(self) -> f64 {
-        libm::asinh(self)
-    }
-    fn arccosh(self) -> f64 {
-        libm::acosh(self)
-    }
-    fn arctanh(self) -> f64 {
-        libm::atanh(self)
-    }
+}
+
+/// 1 / (1 + exp(-x)).
+pub(super) fn sigmoid(x: f64) -> f64 {
+    let e = (-x.abs()).exp();
+    if x < 0.0 { e / (1.0 + e) } else { 1.0 / (1.0 + e) }
 }
 
 /// Inverse of the error function: a rough start (Winitzki 2008, "A handy approximation for the error

@@ -5,7 +5,9 @@
 //! ([`round`]). Integer operations that do not depend on the sign are shared by both kinds.
 
 use super::scalar::{self, Float};
+use super::wide::{self, Wide, Wide2};
 use crate::lanes::{Kernel, Lanes, dispatch};
+use crate::simd::Level;
 use crate::vecmath;
 use bytemuck::Pod;
 use half::{bf16, f16};
@@ -57,10 +59,6 @@ trait Map2<A, R> {
 trait VecMap {
     fn f<S: Lanes>(s: S, x: S::F) -> S::F;
 }
-trait VecMap2 {
-    fn f<S: Lanes>(s: S, x: S::F, y: S::F) -> S::F;
-}
-
 struct Run1<'a, M, A, R>(&'a mut [R], &'a [A], std::marker::PhantomData<M>);
 impl<M: Map1<A, R>, A: Pod, R: Pod> Kernel for Run1<'_, M, A, R> {
     type Output = ();
@@ -114,26 +112,59 @@ impl<M: VecMap> Kernel for RunVec<'_, M> {
     }
 }
 
-struct RunVec2<'a, M>(&'a mut [f32], &'a [f32], &'a [f32], std::marker::PhantomData<M>);
-impl<M: VecMap2> Kernel for RunVec2<'_, M> {
+/// A function computed in `f64`; see [`wide`](super::wide).
+struct RunWide<'a, M>(&'a mut [f32], &'a [f32], std::marker::PhantomData<M>);
+impl<M: Wide> Kernel for RunWide<'_, M> {
     type Output = ();
     #[inline(always)]
     fn run<S: Lanes>(self, s: S) {
-        let n = self.0.len().min(self.1.len()).min(self.2.len());
-        let (out, x, y) = (self.0.as_mut_ptr(), self.1.as_ptr(), self.2.as_ptr());
-        let mut i = 0;
-        // SAFETY: `i + N <= n` for whole registers, `n - i` lanes for the last one.
-        unsafe {
-            while i + S::N <= n {
-                s.store(out.add(i), M::f(s, s.load(x.add(i)), s.load(y.add(i))));
-                i += S::N;
+        if has_fma(s) {
+            for (r, &x) in self.0.iter_mut().zip(self.1) {
+                *r = M::value::<true>(x as f64) as f32;
             }
-            if i < n {
-                let (a, b) = (s.load_part(x.add(i), n - i), s.load_part(y.add(i), n - i));
-                s.store_part(out.add(i), n - i, M::f(s, a, b));
+        } else {
+            for (r, &x) in self.0.iter_mut().zip(self.1) {
+                *r = M::value::<false>(x as f64) as f32;
+            }
+        }
+        if self.1.iter().fold(false, |any, &x| any | M::special(x)) {
+            for (r, &x) in self.0.iter_mut().zip(self.1) {
+                if M::special(x) {
+                    *r = M::exact(x);
+                }
             }
         }
     }
+}
+
+struct RunWide2<'a, M>(&'a mut [f32], &'a [f32], &'a [f32], std::marker::PhantomData<M>);
+impl<M: Wide2> Kernel for RunWide2<'_, M> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Lanes>(self, s: S) {
+        if has_fma(s) {
+            for ((r, &x), &y) in self.0.iter_mut().zip(self.1).zip(self.2) {
+                *r = M::value::<true>(x as f64, y as f64) as f32;
+            }
+        } else {
+            for ((r, &x), &y) in self.0.iter_mut().zip(self.1).zip(self.2) {
+                *r = M::value::<false>(x as f64, y as f64) as f32;
+            }
+        }
+        if self.1.iter().zip(self.2).fold(false, |any, (&x, &y)| any | M::special(x, y)) {
+            for ((r, &x), &y) in self.0.iter_mut().zip(self.1).zip(self.2) {
+                if M::special(x, y) {
+                    *r = M::exact(x, y);
+                }
+            }
+        }
+    }
+}
+
+/// Whether code compiled for this level has a fused multiply-add.
+#[inline(always)]
+fn has_fma<S: Lanes>(s: S) -> bool {
+    cfg!(target_arch = "aarch64") || s.level() > Level::Portable
 }
 
 /// # Safety
@@ -200,10 +231,17 @@ unsafe fn vector<M: VecMap>(out: *mut u8, args: [*const u8; 3], n: usize) {
 }
 /// # Safety
 /// As for [`Step`].
-unsafe fn vector2<M: VecMap2>(out: *mut u8, args: [*const u8; 3], n: usize) {
+unsafe fn wide1<M: Wide>(out: *mut u8, args: [*const u8; 3], n: usize) {
+    // SAFETY: the caller's promise.
+    let (r, a) = unsafe { (result(out, n), arg(args[0], n)) };
+    dispatch(RunWide::<M>(r, a, std::marker::PhantomData));
+}
+/// # Safety
+/// As for [`Step`].
+unsafe fn wide2<M: Wide2>(out: *mut u8, args: [*const u8; 3], n: usize) {
     // SAFETY: the caller's promise.
     let (r, a, b) = unsafe { (result(out, n), arg(args[0], n), arg(args[1], n)) };
-    dispatch(RunVec2::<M>(r, a, b, std::marker::PhantomData));
+    dispatch(RunWide2::<M>(r, a, b, std::marker::PhantomData));
 }
 
 /// A step that applies an expression to every element.
@@ -249,19 +287,6 @@ macro_rules! vec1 {
         vector::<M> as Step
     }};
 }
-macro_rules! vec2 {
-    ($f:path) => {{
-        struct M;
-        impl VecMap2 for M {
-            #[inline(always)]
-            fn f<S: Lanes>(s: S, x: S::F, y: S::F) -> S::F {
-                $f(s, x, y)
-            }
-        }
-        vector2::<M> as Step
-    }};
-}
-
 /// `match $d` with one arm for each type in the list, the type bound to `$t`; `None` for others.
 macro_rules! by_type {
     ($d:expr, $t:ident in [$($variant:ident $type:ty),+] => $e:expr) => {
@@ -489,6 +514,19 @@ pub(super) fn cast(from: Dtype, to: Dtype) -> Chain {
     step.into_iter().collect()
 }
 
+/// `single` for `f32`, `double` for `f64`.
+fn by_width_of_float(d: Dtype, single: Step, double: Step) -> Option<Step> {
+    match d {
+        Dtype::F32 => Some(single),
+        d => self::double(d, double),
+    }
+}
+
+/// `step` for `f64`.
+fn double(d: Dtype, step: Step) -> Option<Step> {
+    (d == Dtype::F64).then_some(step)
+}
+
 /// Functions of one argument of a type as tiles hold it. `None` for what the operation's rule refuses.
 pub(super) fn unary(op: Unary, d: Dtype) -> Option<Step> {
     let same = || Some(copy(d.size()));
@@ -523,27 +561,27 @@ pub(super) fn unary(op: Unary, d: Dtype) -> Option<Step> {
             _ => un!(un_plain, Complex64 => Complex64, |a| scalar::csigmoid(a)),
         }),
         Unary::Exp if d == Dtype::F32 => Some(vec1!(vecmath::exp)),
-        Unary::Exp => by_float!(d, T => un!(un_plain, T => T, |a| a.exp())),
-        Unary::Expm1 => by_float!(d, T => un!(un_plain, T => T, |a| a.exp_m1())),
-        Unary::Log => by_float!(d, T => un!(un_plain, T => T, |a| a.ln())),
-        Unary::Log2 => by_float!(d, T => un!(un_plain, T => T, |a| a.log2())),
-        Unary::Log10 => by_float!(d, T => un!(un_plain, T => T, |a| a.log10())),
-        Unary::Log1p => by_float!(d, T => un!(un_plain, T => T, |a| a.ln_1p())),
-        Unary::Sin => by_float!(d, T => un!(un_plain, T => T, |a| a.sin())),
-        Unary::Cos => by_float!(d, T => un!(un_plain, T => T, |a| a.cos())),
-        Unary::Tan => by_float!(d, T => un!(un_plain, T => T, |a| a.tan())),
-        Unary::Asin => by_float!(d, T => un!(un_plain, T => T, |a| a.asin())),
-        Unary::Acos => by_float!(d, T => un!(un_plain, T => T, |a| a.acos())),
-        Unary::Atan => by_float!(d, T => un!(un_plain, T => T, |a| a.atan())),
-        Unary::Sinh => by_float!(d, T => un!(un_plain, T => T, |a| a.sinh())),
-        Unary::Cosh => by_float!(d, T => un!(un_plain, T => T, |a| a.cosh())),
-        Unary::Tanh => by_float!(d, T => un!(un_plain, T => T, |a| a.tanh())),
-        Unary::Asinh => by_float!(d, T => un!(un_plain, T => T, |a| Float::arcsinh(a))),
-        Unary::Acosh => by_float!(d, T => un!(un_plain, T => T, |a| Float::arccosh(a))),
-        Unary::Atanh => by_float!(d, T => un!(un_plain, T => T, |a| Float::arctanh(a))),
-        Unary::Erf => by_float!(d, T => un!(un_plain, T => T, |a| Float::erf(a))),
-        Unary::ErfInv => by_float!(d, T => un!(un_plain, T => T, |a| Float::erfinv(a))),
-        Unary::Sigmoid => by_float!(d, T => un!(un_plain, T => T, |a| Float::sigmoid(a))),
+        Unary::Exp => double(d, un!(un_plain, f64 => f64, |a| a.exp())),
+        Unary::Expm1 => by_width_of_float(d, wide1::<wide::Expm1>, un!(un_plain, f64 => f64, |a| a.exp_m1())),
+        Unary::Log => by_width_of_float(d, wide1::<wide::Ln>, un!(un_plain, f64 => f64, |a| a.ln())),
+        Unary::Log2 => by_width_of_float(d, wide1::<wide::Log2>, un!(un_plain, f64 => f64, |a| a.log2())),
+        Unary::Log10 => by_width_of_float(d, wide1::<wide::Log10>, un!(un_plain, f64 => f64, |a| a.log10())),
+        Unary::Log1p => by_width_of_float(d, wide1::<wide::Ln1p>, un!(un_plain, f64 => f64, |a| a.ln_1p())),
+        Unary::Sin => by_width_of_float(d, wide1::<wide::Sin>, un!(un_plain, f64 => f64, |a| a.sin())),
+        Unary::Cos => by_width_of_float(d, wide1::<wide::Cos>, un!(un_plain, f64 => f64, |a| a.cos())),
+        Unary::Tan => by_width_of_float(d, wide1::<wide::Tan>, un!(un_plain, f64 => f64, |a| a.tan())),
+        Unary::Asin => by_width_of_float(d, wide1::<wide::Asin>, un!(un_plain, f64 => f64, |a| a.asin())),
+        Unary::Acos => by_width_of_float(d, wide1::<wide::Acos>, un!(un_plain, f64 => f64, |a| a.acos())),
+        Unary::Atan => by_width_of_float(d, wide1::<wide::Atan>, un!(un_plain, f64 => f64, |a| a.atan())),
+        Unary::Sinh => by_width_of_float(d, wide1::<wide::Sinh>, un!(un_plain, f64 => f64, |a| a.sinh())),
+        Unary::Cosh => by_width_of_float(d, wide1::<wide::Cosh>, un!(un_plain, f64 => f64, |a| a.cosh())),
+        Unary::Tanh => by_width_of_float(d, wide1::<wide::Tanh>, un!(un_plain, f64 => f64, |a| a.tanh())),
+        Unary::Asinh => by_width_of_float(d, wide1::<wide::Asinh>, un!(un_plain, f64 => f64, |a| libm::asinh(a))),
+        Unary::Acosh => by_width_of_float(d, wide1::<wide::Acosh>, un!(un_plain, f64 => f64, |a| libm::acosh(a))),
+        Unary::Atanh => by_width_of_float(d, wide1::<wide::Atanh>, un!(un_plain, f64 => f64, |a| libm::atanh(a))),
+        Unary::Erf => by_width_of_float(d, wide1::<wide::Erf>, un!(un_plain, f64 => f64, |a| libm::erf(a))),
+        Unary::ErfInv => by_width_of_float(d, wide1::<wide::ErfInv>, un!(un_plain, f64 => f64, |a| scalar::erfinv(a))),
+        Unary::Sigmoid => by_width_of_float(d, wide1::<wide::Sigmoid>, un!(un_plain, f64 => f64, |a| scalar::sigmoid(a))),
         Unary::LogicalNot => Some(match d {
             Dtype::C64 => un!(Complex64 => u8, |a| (a.re == 0.0 && a.im == 0.0) as u8),
             Dtype::Bool => un!(u8 => u8, |a| (a == 0) as u8),
@@ -660,13 +698,25 @@ fn real(op: Binary, d: Dtype) -> Option<Step> {
         Binary::Sub => by_float!(d, T => bin!(T => T, |a, b| a - b)),
         Binary::Mul => by_float!(d, T => bin!(T => T, |a, b| a * b)),
         Binary::Div => by_float!(d, T => bin!(T => T, |a, b| a / b)),
-        Binary::FloorDiv => by_float!(d, T => bin!(bin_plain, T => T, |a, b| a.floor_div(b))),
-        Binary::Rem => by_float!(d, T => bin!(bin_plain, T => T, |a, b| a.floor_rem(b))),
-        Binary::Pow => by_float!(d, T => bin!(bin_plain, T => T, |a, b| a.powf(b))),
+        Binary::FloorDiv => {
+            by_width_of_float(d, wide2::<wide::FloorDiv>, bin!(bin_plain, f64 => f64, |a, b| a.floor_div(b)))
+        }
+        Binary::Rem => {
+            by_width_of_float(d, wide2::<wide::Rem>, bin!(bin_plain, f64 => f64, |a, b| a.floor_rem(b)))
+        }
+        Binary::Pow => {
+            by_width_of_float(d, wide2::<wide::Pow>, bin!(bin_plain, f64 => f64, |a, b| a.powf(b)))
+        }
         Binary::Max => by_float!(d, T => bin!(T => T, |a, b| if a > b || a.is_nan() { a } else { b })),
         Binary::Min => by_float!(d, T => bin!(T => T, |a, b| if a < b || a.is_nan() { a } else { b })),
-        Binary::Atan2 => by_float!(d, T => bin!(bin_plain, T => T, |a, b| a.atan2(b))),
-        Binary::LogAddExp => by_float!(d, T => bin!(bin_plain, T => T, |a, b| a.log_add_exp(b))),
+        Binary::Atan2 => {
+            by_width_of_float(d, wide2::<wide::Atan2>, bin!(bin_plain, f64 => f64, |a, b| a.atan2(b)))
+        }
+        Binary::LogAddExp => by_width_of_float(
+            d,
+            wide2::<wide::LogAddExp>,
+            bin!(bin_plain, f64 => f64, |a, b| a.log_add_exp(b)),
+        ),
         Binary::LogicalAnd => by_float!(d, T => bin!(T => u8, |a, b| (a != 0.0) as u8 & (b != 0.0) as u8)),
         Binary::LogicalOr => by_float!(d, T => bin!(T => u8, |a, b| (a != 0.0) as u8 | (b != 0.0) as u8)),
         Binary::Eq => by_float!(d, T => bin!(T => u8, |a, b| (a == b) as u8)),

@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn sizes_that_do_not_divide_cut_the_last_word_only() {
-        for n in [1, 2, 3, 4, 5, 7, 8, 9, 1023, 1024, 1025, 70_001] {
+        for n in [1usize, 2, 3, 4, 5, 7, 8, 9, 1023, 1024, 1025, 70_001] {
             let whole = words([3, 4], n.next_multiple_of(4), 4);
             for width in [1, 2] {
                 if n % width == 0 {

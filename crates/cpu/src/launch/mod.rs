@@ -5,22 +5,28 @@
 //! is the host's can run them ([`launch`] with a queue of its own).
 #![deny(clippy::wildcard_enum_match_arm)]
 
+mod args;
+mod arrays;
+mod attention;
 mod create;
+mod matmul;
+mod quant;
+mod rows;
 
 use crate::elementwise;
 use olivine_core::backend::Support;
 use olivine_core::eval::EvalCtx;
 use olivine_core::op::Create;
 use olivine_core::queue::HostQueue;
-use olivine_core::{Error, Meta, Op, Result};
+use olivine_core::{Dtype, Error, Meta, Op, Result};
 use std::sync::Arc;
 
 /// Whether there is a kernel for an operation on arguments of these shapes and types.
-pub fn supports(op: &Op, _inputs: &[Meta]) -> Support {
+pub fn supports(op: &Op, inputs: &[Meta]) -> Support {
     match op {
-        Op::Norm(_) | Op::Softmax(_) | Op::Rope(_) | Op::Attention(_) | Op::Quant(_) | Op::Custom(_) => {
-            Support::Fallback
-        }
+        // Rows are computed in `f32`.
+        Op::Norm(_) | Op::Softmax(_) if inputs.iter().any(|m| m.dtype == Dtype::F64) => Support::Fallback,
+        Op::Custom(_) => Support::Fallback,
         Op::Leaf
         | Op::Create(_)
         | Op::Unary(_)
@@ -36,7 +42,12 @@ pub fn supports(op: &Op, _inputs: &[Meta]) -> Support {
         | Op::Update(_)
         | Op::Index(_)
         | Op::Matmul(_)
-        | Op::Random(_) => Support::Native,
+        | Op::Random(_)
+        | Op::Quant(_)
+        | Op::Norm(_)
+        | Op::Softmax(_)
+        | Op::Rope(_)
+        | Op::Attention(_) => Support::Native,
     }
 }
 
@@ -52,23 +63,23 @@ pub fn launch(ctx: &mut EvalCtx<'_>, queue: &Arc<HostQueue>) -> Result<()> {
         Op::Create(Create::Load(source)) => create::load(ctx, queue, source.clone()),
         Op::Unary(_) | Op::Binary(_) | Op::Select | Op::Cast(_) => elementwise::launch_single(ctx, queue),
         Op::Fused(expr) => elementwise::launch(ctx, queue, expr),
+        Op::Matmul(_) => matmul::matmul(ctx, queue),
+        Op::Quant(o) => quant::quant(ctx, queue, *o),
+        Op::Attention(o) => attention::attention(ctx, queue, *o),
+        Op::Reduce(o) => arrays::reduce(ctx, queue, *o),
+        Op::Arg(o) => arrays::arg(ctx, queue, *o),
+        Op::Scan(o) => arrays::scan(ctx, queue, *o),
+        Op::Sort(o) => arrays::sort(ctx, queue, *o),
+        Op::Update(o) => arrays::update(ctx, queue, o),
+        Op::Index(o) => arrays::index(ctx, queue, o),
+        Op::Random(o) => arrays::random(ctx, queue, o),
+        Op::Norm(o) => rows::norm(ctx, queue, *o),
+        Op::Softmax(o) => rows::softmax(ctx, queue, *o),
+        Op::Rope(o) => rows::rope(ctx, queue, *o),
         Op::Leaf | Op::Create(Create::Full { .. }) | Op::View(_) => {
             unsupported(ctx, "core evaluates it without a kernel")
         }
-        Op::Reduce(_)
-        | Op::Arg(_)
-        | Op::Scan(_)
-        | Op::Sort(_)
-        | Op::Update(_)
-        | Op::Index(_)
-        | Op::Matmul(_)
-        | Op::Random(_)
-        | Op::Quant(_)
-        | Op::Norm(_)
-        | Op::Softmax(_)
-        | Op::Rope(_)
-        | Op::Attention(_)
-        | Op::Custom(_) => unsupported(ctx, "there is no kernel for it"),
+        Op::Custom(_) => unsupported(ctx, "it has no kernel of its own for this device"),
     }
 }
 

@@ -97,9 +97,11 @@ fn typed<T: Keyed>(op: &'static str, params: &Sort, x: &Operand<'_>, out: &mut [
     }
     let by_index = T::DTYPE == Complex64::DTYPE;
     parallel_ranges(n, grain, &|range| {
-        // SAFETY, of both: `o` is a position of the rows of this task.
         if by_index {
-            rows.indices(xs, range, &|o, x, _| unsafe { *out.get().offset(o) = x });
+            rows.indices(xs, range, &|o, x, _| {
+                // SAFETY: `o` is a position of the rows of this task.
+                unsafe { *out.get().offset(o) = x };
+            });
         } else if T::BITS <= 32 {
             rows.values::<T, u32>(xs, range, |k| k as u32, |k| k as u64, out);
         } else {
