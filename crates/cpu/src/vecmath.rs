@@ -30,6 +30,21 @@ pub fn exp<S: Lanes>(s: S, x: S::F) -> S::F {
     s.scale2(p, s.sub_i(s.bits(t), s.bits(magic)))
 }
 
+/// 2^x for x <= 0, within 2e-7 of its size, 0 for -inf; NaN stays NaN.
+///
+/// Half the work of [`exp`]: what the weights of an attention need.
+#[inline(always)]
+pub fn exp2_weight<S: Lanes>(s: S, x: S::F) -> S::F {
+    let (n, r) = s.split(x);
+    let p = s.splat(1.326_472_7e-3);
+    let p = s.fma(p, r, s.splat(9.671_513e-3));
+    let p = s.fma(p, r, s.splat(5.550_733_6e-2));
+    let p = s.fma(p, r, s.splat(2.402_224_2e-1));
+    let p = s.fma(p, r, s.splat(6.931_47e-1));
+    let p = s.fma(p, r, s.splat(1.0));
+    s.scale_by(p, n)
+}
+
 struct MapExp<'a>(&'a mut [f32]);
 
 impl Kernel for MapExp<'_> {
@@ -98,6 +113,35 @@ mod tests {
                 worst = worst.max(e);
             }
             assert!(worst > 0.0);
+        }
+    }
+
+    struct Weights<'a>(&'a [f32], &'a mut [f32]);
+    impl Kernel for Weights<'_> {
+        type Output = ();
+        #[inline(always)]
+        fn run<S: Lanes>(self, s: S) {
+            for (x, y) in self.0.iter().zip(self.1) {
+                // SAFETY: one float each.
+                unsafe { s.store_part(y, 1, exp2_weight(s, s.load_part(x, 1))) };
+            }
+        }
+    }
+
+    #[test]
+    fn weights_are_powers_of_two() {
+        let mut xs: Vec<f32> = (0..400_000).map(|i| i as f32 * -4.1e-4).collect();
+        xs.extend((0..160).map(|i| -i as f32));
+        xs.extend((0..160).map(|i| 0.5 - i as f32).filter(|&x| x < 0.0));
+        xs.extend([-0.0, -1e-30, -1e5, -3e38, f32::NEG_INFINITY, f32::NAN]);
+        for at in LEVELS {
+            let mut got = vec![9.0; xs.len()];
+            dispatch_at(at, Weights(&xs, &mut got));
+            for (&x, &y) in xs.iter().zip(&got) {
+                let want = (x as f64).exp2();
+                let fine = (y as f64 - want).abs() <= 2e-7 * want + 1.5e-45;
+                assert!(fine || x.is_nan() && y.is_nan(), "{at:?} 2^{x} = {y}, not {want}");
+            }
         }
     }
 

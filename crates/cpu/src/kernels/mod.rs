@@ -182,28 +182,65 @@ impl<T> Shared<T> {
     }
 }
 
-/// Working memory of a task, kept by its thread for the next one. Contents are unspecified.
-struct Scratch {
-    buf: Vec<f32>,
+/// A cache line, which a register of 16 lanes fills: loads that straddle lines take twice as long.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Line([f32; LINE]);
+
+/// Floats in a line.
+const LINE: usize = 16;
+
+/// Floats that start on a cache line.
+#[derive(Default)]
+struct Aligned {
+    lines: Vec<Line>,
     len: usize,
 }
 
-thread_local! {
-    static SPARE: Cell<Vec<f32>> = const { Cell::new(Vec::new()) };
+impl Aligned {
+    /// `len` zeros.
+    fn zeros(len: usize) -> Self {
+        Aligned { lines: vec![Line([0.0; LINE]); len.div_ceil(LINE)], len }
+    }
 }
 
-/// Above this many floats a thread does not keep its buffer.
-const KEPT: usize = 1 << 22;
+impl std::ops::Deref for Aligned {
+    type Target = [f32];
+    #[inline(always)]
+    fn deref(&self) -> &[f32] {
+        // SAFETY: lines are arrays of floats without padding, and there are at least `len` of them.
+        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.len) }
+    }
+}
+
+impl std::ops::DerefMut for Aligned {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [f32] {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.len) }
+    }
+}
+
+/// Working memory of a task, kept by its thread for the next one. Contents are unspecified.
+struct Scratch(Aligned);
+
+thread_local! {
+    static SPARE: Cell<Aligned> = const { Cell::new(Aligned { lines: Vec::new(), len: 0 }) };
+}
+
+/// Above this many lines a thread does not keep its buffer.
+const KEPT: usize = 1 << 18;
 
 impl Scratch {
-    /// `len` floats.
+    /// `len` floats that start on a cache line.
     #[inline(never)]
     fn take(len: usize) -> Self {
         let mut buf = SPARE.take();
-        if buf.len() < len {
-            buf.resize(len, 0.0);
+        if buf.lines.len() < len.div_ceil(LINE) {
+            buf = Aligned::zeros(len);
         }
-        Scratch { buf, len }
+        buf.len = len;
+        Scratch(buf)
     }
 }
 
@@ -211,23 +248,23 @@ impl std::ops::Deref for Scratch {
     type Target = [f32];
     #[inline(always)]
     fn deref(&self) -> &[f32] {
-        &self.buf[..self.len]
+        &self.0
     }
 }
 
 impl std::ops::DerefMut for Scratch {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [f32] {
-        &mut self.buf[..self.len]
+        &mut self.0
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let buf = std::mem::take(&mut self.buf);
+        let buf = std::mem::take(&mut self.0);
         // A nested buffer may have been put back meanwhile: the larger one stays.
         let kept = SPARE.take();
-        if buf.len() <= KEPT && buf.len() > kept.len() {
+        if buf.lines.len() <= KEPT && buf.lines.len() > kept.lines.len() {
             SPARE.set(buf);
         } else {
             SPARE.set(kept);

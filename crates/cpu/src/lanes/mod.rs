@@ -152,6 +152,22 @@ pub trait Lanes: Copy + Send + Sync + 'static {
         self.mul(self.mul(a, s0), s1)
     }
 
+    /// x = n + r with an integer n and |r| <= 1/2, for x <= 0. What is below -150 may count as -150.
+    #[inline(always)]
+    fn split(self, x: Self::F) -> (Self::F, Self::F) {
+        // The order of operands lets NaN through; adding 1.5 * 2^23 rounds to an integer.
+        let x = self.max(self.splat(-150.0), x);
+        let magic = self.splat(12_582_912.0);
+        let n = self.sub(self.add(x, magic), magic);
+        (n, self.sub(x, n))
+    }
+    /// `a * 2^n` for n and r as [`Lanes::split`] gives them, and `|a|` between 0.5 and 2.
+    #[inline(always)]
+    fn scale_by(self, a: Self::F, n: Self::F) -> Self::F {
+        let magic = self.splat(12_582_912.0);
+        self.scale2(a, self.sub_i(self.bits(self.add(n, magic)), self.bits(magic)))
+    }
+
     /// Exchanges lanes 0 and 1, 2 and 3, and so on.
     fn swap_pairs(self, a: Self::F) -> Self::F;
     /// Sum over the lanes, as a tree.

@@ -467,6 +467,20 @@ impl Lanes for Avx512 {
         unsafe { _mm512_scalef_ps(a, _mm512_cvtepi32_ps(n)) }
     }
     #[inline(always)]
+    fn split(self, x: __m512) -> (__m512, __m512) {
+        // SAFETY: only the instructions that `self` proves.
+        unsafe {
+            // What rounding to nearest leaves; zero of infinities, which `scale_by` takes as they are.
+            let r = _mm512_reduce_ps::<8>(x);
+            (_mm512_sub_ps(x, r), r)
+        }
+    }
+    #[inline(always)]
+    fn scale_by(self, a: __m512, n: __m512) -> __m512 {
+        // SAFETY: only the instructions that `self` proves.
+        unsafe { _mm512_scalef_ps(a, n) }
+    }
+    #[inline(always)]
     fn swap_pairs(self, a: __m512) -> __m512 {
         // SAFETY: only the instructions that `self` proves.
         unsafe { _mm512_permute_ps::<0b10_11_00_01>(a) }

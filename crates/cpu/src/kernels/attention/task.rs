@@ -2,10 +2,11 @@
 
 use super::{ArrayMask, Attention, Operand};
 use crate::kernels::tile::{Product, multiply, padded, transpose};
-use crate::kernels::{Floats, Scratch, Shared};
+use crate::kernels::{Aligned, Floats, Scratch, Shared};
 use crate::lanes::{Element, Kernel, Lanes, MAX_LANES, dispatch_at};
 use crate::simd::Level;
-use crate::vecmath::exp;
+use crate::vecmath::exp2_weight;
+use std::f32::consts::LOG2_E;
 
 /// Keys in a block: their transpose, and the values, stay in the first-level cache.
 const KEYS: usize = 64;
@@ -28,7 +29,7 @@ pub(super) struct Task<'a> {
 
 /// Partial results of tasks whose keys are split.
 pub(super) struct Partials {
-    buf: Vec<f32>,
+    buf: Aligned,
     rows: usize,
     wide: usize,
 }
@@ -41,8 +42,8 @@ pub(super) struct Room {
     wide: usize,
 }
 
-/// State of the online softmax of some rows: weighted sum of values `[rows, wide]`, largest score and sum of
-/// exponentials of each row.
+/// State of the online softmax of some rows: weighted sum of values `[rows, wide]`, sum of weights, spread
+/// over lanes, and largest score of each row. Scores are in units of ln 2, so that weights are powers of 2.
 struct State<'a> {
     sums: &'a mut [f32],
     most: &'a mut [f32],
@@ -54,7 +55,7 @@ impl Partials {
     /// Room for `parts` parts of at most `rows` rows of `v_dim` values.
     pub fn new(parts: usize, rows: usize, v_dim: usize) -> Self {
         let wide = padded(v_dim);
-        Partials { buf: vec![0.0; parts * rows * (wide + 2)], rows, wide }
+        Partials { buf: Aligned::zeros(parts * State::len(rows, wide)), rows, wide }
     }
 
     pub fn room(&mut self) -> Room {
@@ -66,16 +67,26 @@ impl Room {
     /// Part `i`.
     pub fn at(self, i: usize) -> Shared<f32> {
         // SAFETY: parts are this long, and the caller counts them as `Partials::new` did.
-        Shared(unsafe { self.base.get().add(i * self.rows * (self.wide + 2)) })
+        Shared(unsafe { self.base.get().add(i * State::len(self.rows, self.wide)) })
     }
 }
 
 impl<'a> State<'a> {
-    /// Cuts the state of `rows` rows out of `buf` of `rows * (wide + 2)` floats.
+    /// Floats of the state of `rows` rows: whole cache lines.
+    fn len(rows: usize, wide: usize) -> usize {
+        padded(rows * (wide + MAX_LANES + 1))
+    }
+
+    /// Cuts the state of `rows` rows out of `buf`.
     fn new(buf: &'a mut [f32], rows: usize, wide: usize) -> Self {
         let (sums, rest) = buf.split_at_mut(rows * wide);
-        let (most, total) = rest.split_at_mut(rows);
-        State { sums, most, total, wide }
+        let (total, most) = rest.split_at_mut(rows * MAX_LANES);
+        State { sums, most: &mut most[..rows], total, wide }
+    }
+
+    /// Sum of the weights of a row.
+    fn total(&self, row: usize) -> f32 {
+        self.total[row * MAX_LANES..(row + 1) * MAX_LANES].iter().sum()
     }
 
     fn clear(&mut self) {
@@ -133,8 +144,8 @@ impl<T: Element> Kernel for Whole<'_, T> {
     fn run<S: Lanes>(self, s: S) {
         let rows = self.task.rows();
         let wide = padded(self.task.a.v_dim);
-        let mut scratch = Scratch::take(rows * (wide + 2) + self.task.working());
-        let (state, work) = scratch.split_at_mut(rows * (wide + 2));
+        let mut scratch = Scratch::take(State::len(rows, wide) + self.task.working());
+        let (state, work) = scratch.split_at_mut(State::len(rows, wide));
         let mut state = State::new(state, rows, wide);
         s.call(Scan { task: self.task, keys: self.task.range(), state: &mut state, work });
         // SAFETY: `out` is the whole result, in which these rows belong to this task.
@@ -155,7 +166,7 @@ impl Kernel for Part<'_> {
         let rows = self.task.rows();
         let wide = padded(self.task.a.v_dim);
         // SAFETY: a part of `Partials` holds at least this many rows and belongs to this call.
-        let room = unsafe { std::slice::from_raw_parts_mut(self.room, rows * (wide + 2)) };
+        let room = unsafe { std::slice::from_raw_parts_mut(self.room, State::len(rows, wide)) };
         let mut state = State::new(room, rows, wide);
         let mut work = Scratch::take(self.task.working());
         s.call(Scan { task: self.task, keys: self.keys, state: &mut state, work: &mut work });
@@ -189,18 +200,22 @@ impl<T: Element> Kernel for Combine<'_, T> {
         let mut parts = self.parts;
         let Some(first) = parts.next() else { return };
         // SAFETY: parts hold at least this many floats, and no task uses them any more but this one.
-        let part = |i| unsafe { std::slice::from_raw_parts_mut(self.room.at(i).get(), rows * (wide + 2)) };
+        let part =
+            |i| unsafe { std::slice::from_raw_parts_mut(self.room.at(i).get(), State::len(rows, wide)) };
         let mut state = State::new(part(first), rows, wide);
         for i in parts {
             let other = State::new(part(i), rows, wide);
             for r in 0..rows {
                 let most = state.most[r].max(other.most[r]);
-                if most == f32::NEG_INFINITY && !other.total[r].is_nan() {
+                if most == f32::NEG_INFINITY && !other.total(r).is_nan() {
                     continue;
                 }
-                let (a, b) = ((state.most[r] - most).exp(), (other.most[r] - most).exp());
+                let (a, b) = ((state.most[r] - most).exp2(), (other.most[r] - most).exp2());
                 state.most[r] = most;
-                state.total[r] = state.total[r] * a + other.total[r] * b;
+                let lanes = r * MAX_LANES..(r + 1) * MAX_LANES;
+                for (x, y) in state.total[lanes.clone()].iter_mut().zip(&other.total[lanes]) {
+                    *x = *x * a + *y * b;
+                }
                 for (x, y) in
                     state.sums[r * wide..(r + 1) * wide].iter_mut().zip(&other.sums[r * wide..(r + 1) * wide])
                 {
@@ -217,7 +232,7 @@ impl Task<'_> {
     /// Floats of working memory that [`Scan`] needs.
     fn working(&self) -> usize {
         let (dim, wide) = (self.a.dim, padded(self.a.v_dim));
-        self.rows() * dim + KEYS * (2 * dim + wide) + STRIP * KEYS
+        padded(self.rows() * dim) + KEYS * (2 * dim + wide) + STRIP * KEYS
     }
 
     /// Divides by the sums and writes the rows.
@@ -229,12 +244,13 @@ impl Task<'_> {
         let a = self.a;
         for row in 0..self.rows() {
             let (head, query) = self.place(row);
-            let (mut total, mut factor) = (state.total[row], 1.0);
+            let (mut total, mut factor) = (state.total(row), 1.0);
             if let Some(sinks) = a.sinks {
-                let most = state.most[row].max(sinks[head]);
+                let sink = sinks[head] * LOG2_E;
+                let most = state.most[row].max(sink);
                 if most > f32::NEG_INFINITY {
-                    factor = (state.most[row] - most).exp();
-                    total = total * factor + (sinks[head] - most).exp();
+                    factor = (state.most[row] - most).exp2();
+                    total = total * factor + (sink - most).exp2();
                 }
             }
             // No key is visible: zeros, whatever the hidden values are.
@@ -275,16 +291,16 @@ impl Kernel for Scan<'_, '_> {
         let Task { k, v, a, .. } = task;
         let (dim, wide, rows) = (a.dim, state.wide, task.rows());
         state.clear();
-        let (queries, work) = work.split_at_mut(rows * dim);
+        let (queries, work) = work.split_at_mut(padded(rows * dim));
         let (keys_t, work) = work.split_at_mut(dim * KEYS);
         let (plain, work) = work.split_at_mut(KEYS * dim);
         let (values, scores) = work.split_at_mut(KEYS * wide);
-        for (row, out) in queries.chunks_exact_mut(dim.max(1)).enumerate() {
+        for (row, out) in queries.chunks_exact_mut(dim.max(1)).take(rows).enumerate() {
             let (head, query) = task.place(row);
             let at = offset(&task.q, task.b, head, query);
             task.q.data.widen(s, at..at + dim, out);
             for x in out.iter_mut() {
-                *x *= a.scale;
+                *x *= a.scale * LOG2_E;
             }
         }
         let mut from = keys.0;
@@ -442,7 +458,7 @@ impl Strip<'_> {
             // SAFETY: the arrays hold MAX_LANES floats, and N divides MAX_LANES.
             unsafe {
                 let d = s.sub(s.load(old.as_ptr().add(i)), s.load(new.as_ptr().add(i)));
-                s.store(fade.as_mut_ptr().add(i), exp(s, d));
+                s.store(fade.as_mut_ptr().add(i), exp2_weight(s, d));
             }
         }
         for i in 0..self.height {
@@ -452,21 +468,26 @@ impl Strip<'_> {
             // score is NaN, which stays.
             let hidden = new[i] == f32::NEG_INFINITY;
             let most = s.splat(if hidden { 0.0 } else { new[i] });
-            let mut total = s.splat(0.0);
+            let total = state.total[row * MAX_LANES..(row + 1) * MAX_LANES].as_mut_ptr();
+            let same = old[i] == new[i];
+            // SAFETY: a row of totals holds MAX_LANES floats.
+            let mut sum = unsafe { s.load(total) };
+            if !same {
+                sum = s.mul(sum, s.splat(fade[i]));
+            }
             for c in scores.chunks_exact_mut(S::N) {
                 // SAFETY: a chunk is a register.
                 unsafe {
-                    let w = exp(s, s.sub(s.load(c.as_ptr()), most));
+                    let w = exp2_weight(s, s.sub(s.load(c.as_ptr()), most));
                     s.store(c.as_mut_ptr(), w);
-                    total = s.add(total, w);
+                    sum = s.add(sum, w);
                 }
             }
-            let total = s.reduce_add(total);
-            if old[i] == new[i] {
-                state.total[row] += total;
+            // SAFETY: as above.
+            unsafe { s.store(total, sum) };
+            if same {
                 continue;
             }
-            state.total[row] = state.total[row] * fade[i] + total;
             let factor = s.splat(fade[i]);
             for c in state.sums[row * state.wide..(row + 1) * state.wide].chunks_exact_mut(S::N) {
                 // SAFETY: a chunk is a register.
@@ -490,11 +511,11 @@ impl Strip<'_> {
                 let (at, step) = at(strides);
                 if step == 1 {
                     for (x, m) in scores.iter_mut().zip(&data[at..]) {
-                        *x += m;
+                        *x += m * LOG2_E;
                     }
                 } else {
                     for (j, x) in scores.iter_mut().enumerate() {
-                        *x += data[at + j * step];
+                        *x += data[at + j * step] * LOG2_E;
                     }
                 }
             }

@@ -4,7 +4,7 @@
 use super::Quantized;
 use super::decode::dequantize_span;
 use crate::kernels::tile::{Product, TILE_COLS, multiply as tiles, padded, transpose};
-use crate::kernels::{Scratch, Shared};
+use crate::kernels::{Aligned, Scratch, Shared};
 use crate::lanes::{Kernel, Lanes, dispatch_at};
 use crate::pool::{parallel_for, threads};
 use crate::simd::Level;
@@ -47,8 +47,8 @@ pub(super) fn multiply_transposed(at: Level, x: &[f32], w: &Quantized<'_>, y: &m
 }
 
 /// Strips of x, each `[cols, lanes]`: `STRIP` lanes, in the last one as many registers as it needs.
-fn pack(at: Level, x: &[f32], m: usize, cols: usize) -> Vec<f32> {
-    let mut packed = vec![0.0; padded(m) * cols];
+fn pack(at: Level, x: &[f32], m: usize, cols: usize) -> Aligned {
+    let mut packed = Aligned::zeros(padded(m) * cols);
     let to = Shared(packed.as_mut_ptr());
     let strips = m.div_ceil(STRIP);
     let blocks = cols.div_ceil(DEPTH);

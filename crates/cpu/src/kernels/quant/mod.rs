@@ -9,7 +9,11 @@
 //! - many: [`gemm`] unpacks blocks into cache and multiplies them by all rows.
 
 mod affine;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod decode;
+#[cfg(target_arch = "x86_64")]
+mod fixed;
 mod gemm;
 mod gemv;
 #[cfg(test)]

@@ -232,6 +232,44 @@ fn deep_and_tall_products_cross_block_borders() {
 }
 
 #[test]
+fn activations_of_very_different_size_and_odd_values() {
+    for bits in [2, 4, 6, 8] {
+        let w = Random::<f32>::new(40, 256, 32, bits);
+        let mut x = noise(256, 5);
+        x[7] = 3e4;
+        x[100] = -1e-12;
+        for special in [None, Some(0.0), Some(f32::NAN), Some(f32::INFINITY), Some(1e-38)] {
+            match special {
+                Some(s) if s == 0.0 || s == 1e-38 => x.fill(s),
+                Some(s) => x[3] = s,
+                None => {}
+            }
+            for at in LEVELS {
+                let mut y = vec![0.0f32; 40];
+                quantized_matmul_at(at, x.as_slice().into(), &w.view(), 1, true, y.as_mut_slice().into())
+                    .unwrap();
+                for (row, &got) in y.iter().enumerate() {
+                    let terms = (0..256).map(|k| w.values[row * 256 + k] * x[k] as f64);
+                    let want: f64 = terms.sum();
+                    // Codes and biases are summed apart, so that their sizes count where they cancel.
+                    let size = |k: usize| {
+                        (w.values[row * 256 + k].abs() + 2.0 * w.biases[row * 8 + k / 32].abs() as f64)
+                            * x[k].abs() as f64
+                    };
+                    let size: f64 = (0..256).map(size).sum();
+                    let fine = if size.is_finite() {
+                        (got as f64 - want).abs() <= 1e-6 * size + 1e-42
+                    } else {
+                        !got.is_finite()
+                    };
+                    assert!(fine, "{at:?} {bits} bits {special:?} row {row}: {got}, not {want}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn empty_products() {
     let none = Quantized {
         words: &[],
