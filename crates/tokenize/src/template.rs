@@ -95,8 +95,15 @@ struct ContentForm {
 }
 
 /// The engine charges a unit for each instruction and for each 64 bytes made. A long conversation
-/// takes some hundred thousand; what a template could build with the whole is about 300 MB.
-const FUEL: u64 = 5_000_000;
+/// takes some hundred thousand; what a template could build with the whole is about 130 MB.
+const FUEL: u64 = 2_000_000;
+
+/// Stack of the thread that renders, in bytes; only what is used of it is ever backed by memory.
+/// A template can nest lists as deep as its budget lasts, and dropping them recurses.
+#[cfg(target_pointer_width = "64")]
+const STACK: usize = 512 << 20;
+#[cfg(not(target_pointer_width = "64"))]
+const STACK: usize = 64 << 20;
 
 const DEFAULT: &str = "chat_template";
 const TOOL_USE: &str = "tool_use";
@@ -185,8 +192,20 @@ impl ChatTemplate {
         }
         variables.extend(options.variables.iter().map(|(k, v)| (k.as_str(), JinjaValue::from(Serde(v)))));
         let context = JinjaValue::from_pairs(variables);
-        template.render(context).map_err(failed)
+        render_on_deep_stack(&template, context)
     }
+}
+
+fn render_on_deep_stack(template: &minijinja::Template<'_, '_>, context: JinjaValue) -> Result<String> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("chat template".into()).stack_size(STACK);
+        let rendering = thread
+            .spawn_scoped(scope, || template.render(context).map_err(failed))
+            .map_err(|e| TokenizeError::Template(format!("cannot start a thread to render in: {e}")))?;
+        rendering
+            .join()
+            .unwrap_or_else(|_| Err(TokenizeError::Template("the template engine panicked".into())))
+    })
 }
 
 /// The message as a value whose content has a form that the template takes.

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use chrono::format::{Item, StrftimeItems};
 use minijinja::Output;
-use minijinja::value::{Kwargs, Value};
+use minijinja::value::{Kwargs, Value, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State};
 use serde::Deserialize;
 
@@ -74,14 +74,29 @@ fn print(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Resu
     if value.is_undefined() || value.as_str().is_some() {
         return minijinja::escape_formatter(out, state, value);
     }
-    let text = match to_value(value.clone()) {
-        Ok(value) => python::repr(&value),
-        Err(_) => return minijinja::escape_formatter(out, state, value),
-    };
+    let text = python::repr(&to_value(value.clone())?);
     out.write_str(&text).map_err(Error::from)
 }
 
+/// How deep a value that is written out may nest; what is deeper was built to do harm.
+const MAX_DEPTH: usize = 200;
+
 fn to_value(value: Value) -> Result<serde_json::Value, Error> {
+    if !nests_within(&value, MAX_DEPTH) {
+        let message = format!("a value that nests deeper than {MAX_DEPTH} cannot be written out");
+        return Err(Error::new(ErrorKind::BadSerialization, message));
+    }
     serde_json::Value::deserialize(value)
         .map_err(|e| Error::new(ErrorKind::BadSerialization, format!("cannot convert to JSON: {e}")))
+}
+
+fn nests_within(value: &Value, depth: usize) -> bool {
+    let inner = |value: Value| depth > 0 && nests_within(&value, depth - 1);
+    match value.kind() {
+        ValueKind::Seq | ValueKind::Iterable => value.try_iter().is_ok_and(|mut items| items.all(inner)),
+        ValueKind::Map => {
+            value.try_iter().is_ok_and(|mut keys| keys.all(|key| value.get_item(&key).is_ok_and(inner)))
+        }
+        _ => true,
+    }
 }

@@ -83,6 +83,21 @@ fn templates_end_and_cannot_fill_memory() {
 }
 
 #[test]
+fn deep_nesting_does_no_harm() {
+    let nest = "{% set ns = namespace(x=[]) %}{% for i in range(90000) %}{% set ns.x = [ns.x] %}{% endfor %}";
+    assert_eq!(render(&format!("{nest}ok"), json!([])).unwrap(), "ok");
+    for end in ["{{ ns.x }}", "{{ ns.x | tojson }}"] {
+        let error = render(&format!("{nest}{end}"), json!([])).unwrap_err().to_string();
+        assert!(error.contains("nests deeper"), "{error}");
+    }
+    for source in
+        ["{{ ".to_owned() + &"(".repeat(100_000), "{% if 1 %}".repeat(100_000), "{{ [".repeat(100_000)]
+    {
+        assert!(ChatTemplate::new(&source, SpecialTokens::default()).is_err());
+    }
+}
+
+#[test]
 fn tools_choose_their_template() {
     let template = ChatTemplate::with_tool_use("plain", Some("tools"), SpecialTokens::default()).unwrap();
     let tools = [json!({"type": "function"})];
