@@ -1,7 +1,8 @@
 //! Arrays for machine learning: lazy, in unified memory, on every device.
 //!
 //! This is the crate to depend on. It brings the backends that are compiled in and re-exports the parts:
-//! arrays and operations ([`Array`], [`random`]), streams and devices ([`Stream`], [`Device`]).
+//! arrays and operations ([`Array`], [`random`]), streams and devices ([`Stream`], [`Device`]), layers
+//! ([`nn`]), text ([`tokenize`]) and language models ([`lm`]).
 //!
 //! ```
 //! use olivine::{Array, Dtype};
@@ -17,6 +18,9 @@
 //! ```
 
 pub use olivine_core::*;
+pub use olivine_lm as lm;
+pub use olivine_nn as nn;
+pub use olivine_tokenize as tokenize;
 
 /// Registers the backends that are compiled in. Happens by itself before `main`, or when the library that
 /// holds this crate is loaded; calling it again does nothing.
@@ -31,7 +35,10 @@ extern "C" fn register_at_load() {
 // SAFETY: the sections hold pointers to functions that the loader calls once, without arguments that matter,
 // before `main`. The function only fills a map behind a lock and starts no thread.
 #[used]
-#[cfg_attr(any(target_os = "linux", target_os = "android", target_os = "freebsd"), unsafe(link_section = ".init_array"))]
+#[cfg_attr(
+    any(target_os = "linux", target_os = "android", target_os = "freebsd"),
+    unsafe(link_section = ".init_array")
+)]
 #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
 #[cfg_attr(windows, unsafe(link_section = ".CRT$XCU"))]
 static REGISTER_AT_LOAD: extern "C" fn() = register_at_load;
