@@ -105,6 +105,11 @@ fn take(op: &'static str, device: Device, bytes: usize, usable: impl Fn(&Cached)
     let size = class(bytes);
     let found = with(|p| {
         let pool = p.pools.entry(device).or_default();
+        // Before the cache is asked: memory from there counts like any other.
+        let limit = pool.limit;
+        if pool.active.saturating_add(size) > limit {
+            return Err(Error::OutOfMemory { op, device, requested: bytes, active: pool.active, limit });
+        }
         if let Some(list) = pool.classes.get_mut(&size)
             && let Some(at) = list.iter().rposition(&usable)
         {
@@ -113,10 +118,6 @@ fn take(op: &'static str, device: Device, bytes: usize, usable: impl Fn(&Cached)
             pool.active += size;
             pool.peak = pool.peak.max(pool.active);
             return Ok(Some(c.mem));
-        }
-        let limit = pool.limit;
-        if pool.active.saturating_add(size) > limit {
-            return Err(Error::OutOfMemory { op, device, requested: bytes, active: pool.active, limit });
         }
         let excess = (pool.active + pool.cache + size).saturating_sub(limit);
         if excess > 0 {

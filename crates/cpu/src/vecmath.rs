@@ -45,6 +45,83 @@ pub fn exp2_weight<S: Lanes>(s: S, x: S::F) -> S::F {
     s.scale_by(p, n)
 }
 
+/// |x|.
+#[inline(always)]
+fn magnitude<S: Lanes>(s: S, x: S::F) -> S::F {
+    s.float_of(s.and_i(s.bits(x), s.splat_i(i32::MAX)))
+}
+
+/// `a`, which is not negative, with the sign of `x`.
+#[inline(always)]
+fn signed_as<S: Lanes>(s: S, a: S::F, x: S::F) -> S::F {
+    s.float_of(s.or_i(s.bits(a), s.and_i(s.bits(x), s.splat_i(i32::MIN))))
+}
+
+#[inline(always)]
+fn poly<S: Lanes, const N: usize>(s: S, x: S::F, c: [f32; N]) -> S::F {
+    let mut p = s.splat(c[N - 1]);
+    let mut i = N - 1;
+    while i > 0 {
+        i -= 1;
+        p = s.fma(p, x, s.splat(c[i]));
+    }
+    p
+}
+
+/// The error function within 2 units in the last place.
+///
+/// Below 1 a polynomial for erf(x) / x - 1 in x^2, from there 1 - e^-p with a polynomial p for
+/// -log(erfc(x)), both minimax; 1 from 4 on.
+#[inline(always)]
+pub fn erf<S: Lanes>(s: S, x: S::F) -> S::F {
+    let a = magnitude(s, x);
+    let near = [
+        1.283_791_6e-1,
+        -3.761_262_6e-1,
+        1.128_360_03e-1,
+        -2.685_443_9e-2,
+        5.189_523e-3,
+        -8.020_733_4e-4,
+        7.888_762_8e-5,
+    ];
+    let near = s.fma(a, poly(s, s.mul(a, a), near), a);
+    let far = [
+        3.540_229_8e-4,
+        1.127_038_7,
+        6.382_281_8e-1,
+        1.030_349_1e-1,
+        -2.180_396e-2,
+        2.939_214e-3,
+        -1.855_277_1e-4,
+    ];
+    // The order of operands lets NaN through.
+    let p = poly(s, s.min(s.splat(4.0), a), far);
+    let far = s.sub(s.splat(1.0), exp(s, s.sub(s.splat(0.0), p)));
+    signed_as(s, s.select(s.lt(a, s.splat(1.0)), near, far), x)
+}
+
+/// The hyperbolic tangent within 2 units in the last place: a minimax polynomial for (tanh(x) - x) / x^3 in
+/// x^2 below 0.63, else 1 - 2 / (e^2x + 1).
+#[inline(always)]
+pub fn tanh<S: Lanes>(s: S, x: S::F) -> S::F {
+    let a = magnitude(s, x);
+    let near = [-3.333_327_8e-1, 1.333_133_3e-1, -5.373_015_3e-2, 2.060_661e-2, -5.667_423e-3];
+    let z = s.mul(a, a);
+    let near = s.fma(s.mul(a, z), poly(s, z, near), a);
+    let (one, two) = (s.splat(1.0), s.splat(2.0));
+    let far = s.sub(one, s.div(two, s.add(exp(s, s.mul(two, a)), one)));
+    signed_as(s, s.select(s.lt(a, s.splat(0.63)), near, far), x)
+}
+
+/// 1 / (1 + e^-x) within 2 units in the last place.
+#[inline(always)]
+pub fn sigmoid<S: Lanes>(s: S, x: S::F) -> S::F {
+    // e^-|x| never overflows, and for negative x the same quotient with it above the line is the value.
+    let e = exp(s, s.float_of(s.or_i(s.bits(x), s.splat_i(i32::MIN))));
+    let one = s.splat(1.0);
+    s.div(s.select(s.lt(x, s.splat(0.0)), e, one), s.add(one, e))
+}
+
 struct MapExp<'a>(&'a mut [f32]);
 
 impl Kernel for MapExp<'_> {

@@ -5,7 +5,9 @@
 //! begun, so that memory is read and written once however long the expression is. Every instruction rounds
 //! to its own type, so the result does not depend on what was fused.
 
+mod convert;
 mod copy;
+mod loops;
 mod program;
 mod scalar;
 mod strided;
@@ -91,7 +93,7 @@ pub(crate) fn launch(ctx: &mut EvalCtx<'_>, queue: &Arc<HostQueue>, expr: &Expr)
     for i in 1..ctx.outs.len() {
         results.push(Ptr::of(ctx.alloc(i)?));
     }
-    let program = Program::new(ctx.op.name(), expr, sources, results, donor.is_some())?;
+    let program = Program::new(ctx.op.name(), expr, sources, results, donor.is_some(), n)?;
     let sent = queue.send(ctx.op.name(), move || {
         // SAFETY: the task of this launch: arguments are complete, results are nobody else's, and all of
         // them hold `n` elements.

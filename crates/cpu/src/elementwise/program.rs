@@ -1,7 +1,8 @@
 //! An expression as a list of loops over tiles, bound to memory.
 
+use super::loops::{Step, held, is_half};
 use super::strided::{Strided, gather_bytes};
-use super::table::{self, Step};
+use super::{convert, table};
 use crate::pool;
 use crate::raw::Ptr;
 use olivine_core::expr::{Expr, Inst, ScalarOp};
@@ -44,9 +45,15 @@ pub(super) struct Program {
     places: usize,
     /// Places that are tiles of scratch memory; the others are arrays.
     tiles: SmallVec<[Place; 8]>,
+    /// Results go past the caches.
+    streams: bool,
     /// Rough cost of an element, in simple operations.
     cost: usize,
 }
+
+/// Bytes of a result from which it is written past the caches: it would not stay in them, and a line that is
+/// written as a whole need not be read first.
+const STREAM: usize = 16 << 20;
 
 /// A tile that holds one value everywhere.
 struct Constant {
@@ -99,8 +106,8 @@ struct Home {
 }
 
 impl Program {
-    /// The program of `expr` on arguments at `sources`, writing to `results`. When `shared`, the first result
-    /// lies where an argument does.
+    /// The program of `expr` on `n` elements of arguments at `sources`, writing to `results`. When `shared`,
+    /// the first result lies where an argument does.
     ///
     /// # Errors
     /// `Unsupported` for an instruction on types that its rule refuses.
@@ -110,13 +117,17 @@ impl Program {
         sources: SmallVec<[(Ptr, Strided); 4]>,
         results: SmallVec<[Ptr; 1]>,
         shared: bool,
+        n: usize,
     ) -> Result<Program> {
+        // A line that an argument was just read from is in the cache already.
+        let streams = !shared && expr.outputs.iter().all(|&o| n * expr.dtype(o).size() >= STREAM);
         let program = Program {
             constants: SmallVec::new(),
             feeds: SmallVec::new(),
             calls: SmallVec::new(),
             places: 0,
             tiles: SmallVec::new(),
+            streams,
             cost: 1,
         };
         let mut b = Builder { program, free: SmallVec::new() };
@@ -142,7 +153,7 @@ impl Program {
             let place = match inst.op {
                 ScalarOp::Imm(bits) => {
                     let place = b.tile();
-                    let widen = table::is_half(inst.dtype).then(|| table::widen(inst.dtype));
+                    let widen = is_half(inst.dtype).then(|| convert::widen(inst.dtype));
                     let size = inst.dtype.size();
                     b.program.constants.push(Constant { place, value: Value::Bits(bits), size, widen });
                     Some(place)
@@ -170,8 +181,9 @@ impl Program {
             let value = (expr.inputs.len() + i) as u16;
             // Straight into the result, unless that would overwrite an argument that is still read, or the
             // result is stored in another form than it is computed in.
-            let direct = (0..outs.len())
-                .find(|&k| expr.outputs[k] == value && !table::is_half(inst.dtype) && !(shared && k == 0));
+            let direct = (0..outs.len()).find(|&k| {
+                expr.outputs[k] == value && !is_half(inst.dtype) && !(shared && k == 0 || streams)
+            });
             let home = match direct {
                 Some(k) => {
                     written[k] = true;
@@ -195,8 +207,17 @@ impl Program {
                 continue;
             }
             let d = expr.dtype(o);
-            let step = if table::is_half(d) { table::narrow(d) } else { table::copy(d.size()) };
-            b.call(step, outs[k], [homes[o as usize].place; 3]);
+            let mut from = homes[o as usize].place;
+            if is_half(d) {
+                let to = if streams { b.tile() } else { outs[k] };
+                b.call(convert::narrow(d), to, [from; 3]);
+                from = to;
+            }
+            if streams {
+                b.call(convert::stream(d.size()), outs[k], [from; 3]);
+            } else if !is_half(d) {
+                b.call(convert::copy(d.size()), outs[k], [from; 3]);
+            }
         }
         Ok(b.program)
     }
@@ -258,6 +279,9 @@ impl Program {
             }
             start += n;
         }
+        if self.streams {
+            convert::stream_end();
+        }
     }
 }
 
@@ -265,7 +289,7 @@ impl Builder {
     /// Makes the elements of an argument available in the type of tiles.
     fn input(&mut self, d: Dtype, base: Ptr, layout: Strided) -> Home {
         let size = d.size();
-        let widen = table::is_half(d).then(|| table::widen(d));
+        let widen = is_half(d).then(|| convert::widen(d));
         let base = base.at(layout.offset() * size as isize);
         if layout.is_splat() {
             let place = self.tile();
@@ -303,7 +327,7 @@ impl Builder {
     ) -> Result<()> {
         let place = |k: usize| homes[inst.args[k] as usize].place;
         let from = expr.dtype(inst.args[0]);
-        let d = table::held(from);
+        let d = held(from);
         let missing = || {
             let msg = format!("no loop computes {:?} on {from}", inst.op);
             Error::Unsupported { op, device: Device::CPU, msg }
@@ -321,11 +345,11 @@ impl Builder {
                 self.call(step, out, [a, b, b]);
             }
             ScalarOp::Select => {
-                let step = table::select(table::held(inst.dtype).size());
+                let step = convert::select(held(inst.dtype).size());
                 self.call(step, out, [place(0), place(1), place(2)]);
             }
             ScalarOp::Cast => {
-                let chain = table::cast(from, inst.dtype);
+                let chain = convert::cast(from, inst.dtype);
                 let mut arg = place(0);
                 for (i, &step) in chain.iter().enumerate() {
                     let to = if i + 1 == chain.len() { out } else { self.tile() };
@@ -342,8 +366,8 @@ impl Builder {
             ScalarOp::Imm(_) => {}
         }
         // Nothing reads an unrounded value: a half that is only stored is rounded by storing it.
-        if table::is_half(inst.dtype) && needed {
-            self.call(table::round(inst.dtype), out, [out; 3]);
+        if is_half(inst.dtype) && needed {
+            self.call(convert::round(inst.dtype), out, [out; 3]);
         }
         self.program.cost += 1;
         Ok(())

@@ -228,29 +228,6 @@ fn asin_core<const F: bool>(a: f64) -> f64 {
     z * poly::<F, 8>(t, &ASIN)
 }
 
-const ERF_SMALL: [f64; 8] = [
-    1.1283791670580623,
-    -0.376126384350816,
-    0.11283781981437839,
-    -0.02686540050266186,
-    0.005220946795622196,
-    -0.0008482849398669851,
-    0.00011257100824654072,
-    -9.641961316656496e-06,
-];
-/// -log(erfc(a)) between 1 and 4, where erf is 1 to half a unit.
-const ERF_LARGE: [f64; 9] = [
-    -0.00020474302865781152,
-    1.1296631425980228,
-    0.6330351946871875,
-    0.10864450474532436,
-    -0.02537775831079491,
-    0.004284391701293377,
-    -0.0004643752780292381,
-    2.541074208366893e-05,
-    -2.5803169925958374e-07,
-];
-
 /// erfinv(x) / x in w - 2.5 with w = -log(1 - x^2) up to 5,
 const ERFINV_CENTRE: [f64; 11] = [
     1.501409353503943,
@@ -361,12 +338,6 @@ functions! {
         let e = exp::<F>(limit(x.abs()));
         0.5 * (e + 1.0 / e)
     };
-    /// Hyperbolic tangent.
-    Tanh(x, F) => {
-        let a = limit(2.0 * x.abs());
-        let e = expm1::<F>(a);
-        (e / (e + 2.0)).copysign(x)
-    };
     /// Inverse hyperbolic sine.
     Asinh(x, F) => {
         let a = x.abs();
@@ -386,14 +357,6 @@ functions! {
         let y = pick(a == 1.0, f64::INFINITY, y);
         pick(a <= 1.0, y.copysign(x), f64::NAN)
     };
-    /// The error function.
-    Erf(x, F) => {
-        let a = x.abs();
-        let small = x * poly::<F, 8>(x * x, &ERF_SMALL);
-        let b = pick(a > 4.0, 4.0, a);
-        let large = 1.0 - exp::<F>(-poly::<F, 9>(b, &ERF_LARGE));
-        pick(a < 1.0, small, large.copysign(x))
-    };
     /// Inverse of the error function.
     ErfInv(x, F) => {
         let a = x.abs();
@@ -404,8 +367,6 @@ functions! {
         let y = pick(a == 1.0, f64::INFINITY.copysign(x), y);
         pick(a <= 1.0, y, f64::NAN)
     };
-    /// 1 / (1 + e^-x).
-    Sigmoid(x, F) => 1.0 / (1.0 + exp::<F>(-limit(x)));
 }
 
 /// Power; anything but a positive finite base with a finite exponent is special.
