@@ -149,7 +149,7 @@ fn streams_depend_on_each_other() -> Result<()> {
         let b = t.scope(|| a.multiply(&a))?;
         let c = s.scope(|| b.subtract(&a))?;
         let d = c.add(&b)?;
-        async_eval(&[d.clone()])?;
+        async_eval(std::slice::from_ref(&d))?;
         drop((a, b, c));
         assert_eq!(d.to_vec::<f32>()?[2], 9.0 - 3.0 + 9.0);
     }

@@ -54,7 +54,17 @@ impl Arg {
                 Dtype::F32 => Ok(Floats::F32(raw::slice(self.mem, start, len))),
                 Dtype::F16 => Ok(Floats::F16(raw::slice(self.mem, start, len))),
                 Dtype::BF16 => Ok(Floats::Bf16(raw::slice(self.mem, start, len))),
-                d => Err(Error::bad_dtype("cpu kernel", "float16, bfloat16 or float32", d)),
+                Dtype::Bool
+                | Dtype::U8
+                | Dtype::U16
+                | Dtype::U32
+                | Dtype::U64
+                | Dtype::I8
+                | Dtype::I16
+                | Dtype::I32
+                | Dtype::I64
+                | Dtype::F64
+                | Dtype::C64 => Err(not_small(self.dtype)),
             }
         }
     }
@@ -126,7 +136,17 @@ pub(super) unsafe fn floats_mut<'a>(mem: DevMem, d: Dtype, n: usize) -> Result<F
             Dtype::F32 => Ok(FloatsMut::F32(raw::slice_mut(mem, n))),
             Dtype::F16 => Ok(FloatsMut::F16(raw::slice_mut(mem, n))),
             Dtype::BF16 => Ok(FloatsMut::Bf16(raw::slice_mut(mem, n))),
-            d => Err(Error::bad_dtype("cpu kernel", "float16, bfloat16 or float32", d)),
+            Dtype::Bool
+            | Dtype::U8
+            | Dtype::U16
+            | Dtype::U32
+            | Dtype::U64
+            | Dtype::I8
+            | Dtype::I16
+            | Dtype::I32
+            | Dtype::I64
+            | Dtype::F64
+            | Dtype::C64 => Err(not_small(d)),
         }
     }
 }
@@ -134,4 +154,9 @@ pub(super) unsafe fn floats_mut<'a>(mem: DevMem, d: Dtype, n: usize) -> Result<F
 /// What a kernel says is wrong, as an error of core.
 pub(super) fn refused(e: KernelError) -> Error {
     Error::value(e.op, e.message)
+}
+
+/// Core's rules keep other types from these kernels.
+fn not_small(d: Dtype) -> Error {
+    Error::bad_dtype("cpu kernel", "float16, bfloat16 or float32", d)
 }
