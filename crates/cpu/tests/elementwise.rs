@@ -433,7 +433,7 @@ fn vector_mathematics_is_within_two_units() -> Result<()> {
         let y = Array::from_op(Op::Unary(op), &[x.clone()])?.to_vec::<f32>()?;
         for (&x, &y) in xs.iter().zip(&y) {
             let want = unary(op, x as f64).unwrap_or(f64::NAN);
-            check(&format!("{}({x:e})", op.name()), y as f64, want, Dtype::F32, 1.5);
+            check(&format!("{}({x:e})", op.name()), y as f64, want, Dtype::F32, 2.0);
         }
     }
     Ok(())
