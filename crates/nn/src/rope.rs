@@ -71,79 +71,23 @@ impl Rope {
         }
         positive("base", base)?;
         let mut rope = Rope { dims, traditional, base, scale: 1.0, freqs: None, amplitude: 1.0 };
-        let half = dims / 2;
-        let plain = (0..half).map(|i| (base as f64).powf(-2.0 * i as f64 / dims as f64));
-        let freqs: Vec<f64> = match *scaling {
+        match scaling {
             RopeScaling::None => return Ok(rope),
             RopeScaling::Linear { factor } => {
-                rope.scale = 1.0 / positive("factor", factor)?;
+                rope.scale = 1.0 / positive("factor", *factor)?;
                 return Ok(rope);
             }
-            RopeScaling::Llama3 { factor, low_freq_factor, high_freq_factor, original_context } => {
-                let factor = positive("factor", factor)? as f64;
-                let low = positive("low_freq_factor", low_freq_factor)? as f64;
-                let high = positive("high_freq_factor", high_freq_factor)? as f64;
-                if high <= low {
-                    let msg = format!("high_freq_factor {high} is not above low_freq_factor {low}");
-                    return Err(Error::value("rope", msg));
-                }
-                let turns = |f: f64| original_context as f64 * f / (2.0 * PI);
-                plain
-                    .map(|f| {
-                        // 0 for long waves, 1 for short ones.
-                        let keep = ((turns(f) - low) / (high - low)).clamp(0.0, 1.0);
-                        f * keep + f / factor * (1.0 - keep)
-                    })
-                    .collect()
-            }
-            RopeScaling::Yarn {
-                factor,
-                beta_fast,
-                beta_slow,
-                original_context,
-                attention_factor,
-                truncate,
-            } => {
-                let factor = positive("factor", factor)? as f64;
+            RopeScaling::Yarn { factor, attention_factor, .. } => {
                 rope.amplitude = match attention_factor {
-                    Some(a) => positive("attention_factor", a)?,
-                    None if factor <= 1.0 => 1.0,
-                    None => (0.1 * factor.ln() + 1.0) as f32,
+                    Some(a) => positive("attention_factor", *a)?,
+                    None => 0.1 * factor.max(1.0).ln() + 1.0,
                 };
-                // Index of the feature that turns so often within the original context.
-                let feature = |turns: f32| -> Result<f64> {
-                    let waves = original_context as f64 / (positive("beta", turns)? as f64 * 2.0 * PI);
-                    Ok(dims as f64 * waves.ln() / (2.0 * (base as f64).ln()))
-                };
-                let (mut low, mut high) = (feature(beta_fast)?, feature(beta_slow)?);
-                if truncate {
-                    (low, high) = (low.floor(), high.ceil());
-                }
-                let (low, mut high) = (low.max(0.0), high.min(dims as f64 - 1.0));
-                if low == high {
-                    high += 0.001;
-                }
-                plain
-                    .enumerate()
-                    .map(|(i, f)| {
-                        let divided = ((i as f64 - low) / (high - low)).clamp(0.0, 1.0);
-                        f / factor * divided + f * (1.0 - divided)
-                    })
-                    .collect()
             }
-            RopeScaling::Divided(ref by) => {
-                if by.len() != half {
-                    let msg = format!("{} frequency factors for {half} frequencies", by.len());
-                    return Err(Error::value("rope", msg));
-                }
-                plain
-                    .zip(by)
-                    .map(|(f, &by)| Ok(f / positive("frequency factor", by)? as f64))
-                    .collect::<Result<_>>()?
-            }
-        };
+            RopeScaling::Llama3 { .. } | RopeScaling::Divided(_) => {}
+        }
+        let freqs = frequencies(dims, base, scaling)?;
         let freqs: Vec<f32> = freqs.into_iter().map(|f| f as f32).collect();
-        rope.freqs = Some(Array::from_slice(&freqs, &[half])?);
+        rope.freqs = Some(Array::from_slice(&freqs, &[freqs.len()])?);
         Ok(rope)
     }
 
@@ -170,9 +114,145 @@ impl Module for Rope {
     }
 }
 
+/// Radians per position of each pair of features.
+fn frequencies(dims: usize, base: f32, scaling: &RopeScaling) -> Result<Vec<f64>> {
+    let base = base as f64;
+    let plain = (0..dims / 2).map(|i| base.powf(-2.0 * i as f64 / dims as f64));
+    Ok(match *scaling {
+        RopeScaling::None => plain.collect(),
+        RopeScaling::Linear { factor } => {
+            let factor = positive("factor", factor)? as f64;
+            plain.map(|f| f / factor).collect()
+        }
+        RopeScaling::Llama3 { factor, low_freq_factor, high_freq_factor, original_context } => {
+            let factor = positive("factor", factor)? as f64;
+            let low = positive("low_freq_factor", low_freq_factor)? as f64;
+            let high = positive("high_freq_factor", high_freq_factor)? as f64;
+            if high <= low {
+                let msg = format!("high_freq_factor {high} is not above low_freq_factor {low}");
+                return Err(Error::value("rope", msg));
+            }
+            plain
+                .map(|f| {
+                    let turns = original_context as f64 * f / (2.0 * PI);
+                    // 0 for long waves, 1 for short ones.
+                    let keep = ((turns - low) / (high - low)).clamp(0.0, 1.0);
+                    f * keep + f / factor * (1.0 - keep)
+                })
+                .collect()
+        }
+        RopeScaling::Yarn { factor, beta_fast, beta_slow, original_context, truncate, .. } => {
+            let factor = positive("factor", factor)? as f64;
+            // Index of the feature that turns so often within the original context.
+            let feature = |turns: f32| -> Result<f64> {
+                let wave = original_context as f64 / (positive("beta", turns)? as f64 * 2.0 * PI);
+                Ok(dims as f64 * wave.ln() / (2.0 * base.ln()))
+            };
+            let (mut low, mut high) = (feature(beta_fast)?, feature(beta_slow)?);
+            if truncate {
+                (low, high) = (low.floor(), high.ceil());
+            }
+            let (low, mut high) = (low.max(0.0), high.min(dims as f64 - 1.0));
+            if low == high {
+                high += 0.001;
+            }
+            plain
+                .enumerate()
+                .map(|(i, f)| {
+                    let divided = ((i as f64 - low) / (high - low)).clamp(0.0, 1.0);
+                    f / factor * divided + f * (1.0 - divided)
+                })
+                .collect()
+        }
+        RopeScaling::Divided(ref by) => {
+            if by.len() != dims / 2 {
+                let msg = format!("{} frequency factors for {} frequencies", by.len(), dims / 2);
+                return Err(Error::value("rope", msg));
+            }
+            plain
+                .zip(by)
+                .map(|(f, &by)| Ok(f / positive("frequency factor", by)? as f64))
+                .collect::<Result<_>>()?
+        }
+    })
+}
+
 fn positive(name: &str, value: f32) -> Result<f32> {
     if value.is_finite() && value > 0.0 {
         return Ok(value);
     }
     Err(Error::value("rope", format!("{name} is a positive number, got {value}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn assert_frequencies(base: f32, scaling: &RopeScaling, expected: [f64; 8]) {
+        let found = frequencies(16, base, scaling).unwrap();
+        for (f, e) in found.iter().zip(expected) {
+            assert!((f / e - 1.0).abs() < 1e-6, "{found:?}");
+        }
+    }
+
+    /// Numbers that transformers 5.24 gives (in float32) for heads of 16 features.
+    #[test]
+    fn frequencies_are_those_of_transformers() {
+        let llama3 = RopeScaling::Llama3 {
+            factor: 8.0,
+            low_freq_factor: 1.0,
+            high_freq_factor: 4.0,
+            original_context: 8192,
+        };
+        let expected = [
+            1.0,
+            0.19392276,
+            0.037606031,
+            0.0072926651,
+            0.00052484602,
+            3.4281024e-05,
+            6.6478697e-06,
+            1.2891732e-06,
+        ];
+        assert_frequencies(500_000.0, &llama3, expected);
+
+        let yarn = |beta_fast, beta_slow, truncate| RopeScaling::Yarn {
+            factor: 4.0,
+            beta_fast,
+            beta_slow,
+            original_context: 1024,
+            attention_factor: None,
+            truncate,
+        };
+        let ends = [0.00079056947, 0.00025000001, 7.9056947e-05];
+        let expected = [1.0, 0.31622776, 0.081250004, 0.019764237, 0.004375, ends[0], ends[1], ends[2]];
+        assert_frequencies(10_000.0, &yarn(32.0, 1.0, true), expected);
+        let expected = [1.0, 0.31622776, 0.1, 0.018701805, 0.0024999999, ends[0], ends[1], ends[2]];
+        assert_frequencies(10_000.0, &yarn(16.0, 2.0, false), expected);
+
+        let linear = frequencies(4, 100.0, &RopeScaling::Linear { factor: 4.0 }).unwrap();
+        assert_eq!(linear[0], 0.25);
+        assert_eq!(frequencies(4, 4.0, &RopeScaling::Divided(vec![2.0, 4.0])).unwrap(), [0.5, 0.125]);
+    }
+
+    #[test]
+    fn what_makes_no_rotation_is_an_error() {
+        let refused = |dims, base, scaling: RopeScaling| Rope::new(dims, base, false, &scaling).unwrap_err();
+        let e = refused(5, 1e4, RopeScaling::None);
+        assert_eq!(e.to_string(), "[rope] rotates pairs of features, got 5 features");
+        let e = refused(4, f32::NAN, RopeScaling::None);
+        assert_eq!(e.to_string(), "[rope] base is a positive number, got NaN");
+        let e = refused(4, 1e4, RopeScaling::Linear { factor: 0.0 });
+        assert_eq!(e.to_string(), "[rope] factor is a positive number, got 0");
+        let e = refused(4, 1e4, RopeScaling::Divided(vec![1.0]));
+        assert_eq!(e.to_string(), "[rope] 1 frequency factors for 2 frequencies");
+        let llama3 = RopeScaling::Llama3 {
+            factor: 8.0,
+            low_freq_factor: 4.0,
+            high_freq_factor: 4.0,
+            original_context: 64,
+        };
+        let e = refused(4, 1e4, llama3);
+        assert_eq!(e.to_string(), "[rope] high_freq_factor 4 is not above low_freq_factor 4");
+    }
 }

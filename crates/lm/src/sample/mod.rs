@@ -6,6 +6,9 @@
 //! first, so that a high one lets more tokens through top-p; here, as in llama.cpp and mlx-lm, the candidates
 //! do not depend on it.) The best token is always a candidate, so something is left to draw from.
 
+#[cfg(test)]
+mod tests;
+
 use olivine_core::{Array, Dtype, Error, Result, random};
 
 /// How tokens are chosen. The default is greedy.
