@@ -69,13 +69,13 @@ proptest! {
             let from = cache.len();
             let found = feed(&mut cache, padding.len(), length);
             for (b, &pad) in padding.iter().enumerate() {
-                for i in 0..length {
+                for (i, visible) in found[b].iter().enumerate() {
                     let at = from + i;
                     let in_window = |p: usize| window.is_none_or(|w| p < keep || p + w - keep > at);
                     let expected: Vec<usize> = (pad..=at).filter(|&p| in_window(p)).collect();
                     // Queries inside padding see what they like: nobody looks at them.
                     if at >= pad {
-                        prop_assert_eq!(&found[b][i], &expected, "row {}, position {}", b, at);
+                        prop_assert_eq!(visible, &expected, "row {}, position {}", b, at);
                     }
                 }
             }
@@ -140,24 +140,4 @@ fn what_does_not_go_on_is_an_error_and_changes_nothing() {
         assert!(cache.update(k.clone(), k).is_err());
     }
     assert_eq!(feed(&mut cache, 1, 1), [[[0, 1, 2, 3]]]);
-}
-
-#[test]
-fn memory_is_written_in_place() {
-    olivine_cpu::register();
-    for mut cache in [KvCache::full(), KvCache::rotating(300)] {
-        let step = |cache: &mut KvCache| {
-            let k = Array::ones(&[1, 4, 1, 64], Dtype::F32).unwrap();
-            let (k, v) = cache.update(k.clone(), k).unwrap();
-            olivine_core::eval(&[k, v]).unwrap();
-        };
-        step(&mut cache);
-        let stats = || olivine_core::alloc::stats(olivine_core::Device::CPU);
-        olivine_core::alloc::reset_peak(olivine_core::Device::CPU);
-        let before = stats().active;
-        (0..200).for_each(|_| step(&mut cache));
-        // Two arrays of 256 positions; a copy of one would show.
-        let one = 4 * 256 * 64 * 4;
-        assert!(stats().peak < before + one / 2, "{} over {before}", stats().peak);
-    }
 }
