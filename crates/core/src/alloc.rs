@@ -136,9 +136,10 @@ fn take(op: &'static str, device: Device, bytes: usize, usable: impl Fn(&Cached)
             if !matches!(e, Error::OutOfMemory { .. }) {
                 return Err(e);
             }
-            // The device is full: once more without what the cache holds.
+            // The device is full: once more without what the cache holds, and then without what it will
+            // hold when the work that still uses it is done.
             clear_cache(device);
-            b.alloc(device, size)
+            b.alloc(device, size).or_else(|e| if drain(device) { b.alloc(device, size) } else { Err(e) })
         })
     });
     fresh.map_err(|e| {
@@ -218,6 +219,23 @@ fn shrink(pool: &mut Pool, device: Device, target: usize) {
             b.free(device, c.mem);
         }
     }
+}
+
+/// Waits for all work that uses cached memory and gives that memory back; `false` when there was none.
+fn drain(device: Device) -> bool {
+    let busy: Vec<Event> = with(|p| {
+        let pool = p.pools.entry(device).or_default();
+        pool.classes.values().flatten().flat_map(|c| c.after.iter().cloned()).collect()
+    });
+    for event in &busy {
+        // Work that failed has ended, too; its error stays with its results.
+        let flushed = event.stream().map(|s| backend::get(s.device).and_then(|b| b.flush(s)));
+        if !matches!(flushed, Some(Err(_))) {
+            let _ = event.wait();
+        }
+    }
+    clear_cache(device);
+    !busy.is_empty()
 }
 
 /// Counters of a device's memory, in bytes.

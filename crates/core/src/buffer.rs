@@ -136,16 +136,12 @@ impl Buffer {
 
     /// Memory of the replica on `stream`'s device for work of that stream to read; makes the replica when
     /// there is none, and makes the stream wait for it.
-    pub fn on(&self, op: &'static str, stream: Stream) -> Result<DevMem> {
+    ///
+    /// The event is the replica's. Its error, too, must become the reader's: it may come up, and be taken
+    /// from the stream by somebody else, before the reader's work is sent.
+    pub fn on(&self, op: &'static str, stream: Stream) -> Result<(DevMem, Event)> {
         let mut replicas = self.lock();
-        let at = match replicas.iter().position(|r| r.device == stream.device) {
-            Some(at) => at,
-            None => {
-                let r = self.replicate(op, &mut replicas, stream)?;
-                replicas.push(r);
-                replicas.len() - 1
-            }
-        };
+        let at = self.replica(op, &mut replicas, stream)?;
         let r = &replicas[at];
         match r.ready.poll() {
             Some(Ok(())) => {}
@@ -154,92 +150,82 @@ impl Buffer {
             None if r.ready.stream() == Some(stream) => {}
             None => backend::get(stream.device)?.wait(stream, &r.ready)?,
         }
-        Ok(r.mem)
+        Ok((r.mem, r.ready.clone()))
     }
 
     /// Notes that work of `stream`, complete at `event`, reads the replica on its device.
     pub(crate) fn used(&self, stream: Stream, event: &Event) {
         for r in self.lock().iter_mut() {
             if r.device == stream.device && r.home != stream {
-                match r.uses.iter_mut().find(|u| u.stream() == Some(stream)) {
-                    Some(u) => *u = event.clone(),
-                    None => r.uses.push(event.clone()),
-                }
+                r.note(event.clone());
             }
         }
     }
 
+    /// Place of the replica on the device of `stream`, made when there is none. A copy that failed is not
+    /// the content's fault: it is made anew.
+    fn replica(
+        &self,
+        op: &'static str,
+        replicas: &mut SmallVec<[Replica; 1]>,
+        stream: Stream,
+    ) -> Result<usize> {
+        if let Some(at) = replicas.iter().position(|r| r.device == stream.device) {
+            if at == 0 || !matches!(replicas[at].ready.poll(), Some(Err(_))) {
+                return Ok(at);
+            }
+            replicas.remove(at).give_back();
+        }
+        let made = self.replicate(op, replicas, stream)?;
+        replicas.push(made);
+        Ok(replicas.len() - 1)
+    }
+
     fn replicate(&self, op: &'static str, replicas: &mut [Replica], stream: Stream) -> Result<Replica> {
         let device = stream.device;
-        for r in replicas.iter() {
-            if let Some(Err(_)) = r.ready.poll() {
-                // There is nothing to copy. Waiting takes the error from its stream.
-                r.ready.wait()?;
-            }
-        }
-        if let Some(host) = replicas.iter_mut().find(|r| r.device.kind == DeviceKind::Cpu) {
-            // Host to device, in the order of the stream that reads it.
-            let b = backend::get(device)?;
-            let mem = alloc::alloc(op, device, self.bytes, stream)?;
-            b.wait(stream, &host.ready)?;
-            b.upload(host.mem, mem, self.bytes, stream)?;
-            let t = b.timeline(stream)?;
-            let ready = Event::at(t.clone(), t.last());
-            host.uses.retain(|u| u.stream() != Some(stream));
-            host.uses.push(ready.clone());
-            return Ok(Replica {
-                device,
-                mem,
-                ready,
-                home: stream,
-                uses: SmallVec::new(),
-                owner: Owner::Pool,
-            });
-        }
-        let Some(src) = replicas.first_mut() else {
+        let failed = |r: &Replica| matches!(r.ready.poll(), Some(Err(_)));
+        let Some(first) = replicas.first() else {
             return Err(Error::Device { op, device, msg: "the buffer has no content".into() });
         };
-        let (from, home) = (src.device, src.home);
-        let b = backend::get(from)?;
-        b.wait(home, &src.ready)?;
-        if device.kind == DeviceKind::Cpu {
-            // Device to host, in the order of the stream that wrote it. The host memory is written by that
-            // stream, so it counts as the memory's home.
-            let mem = alloc::alloc(op, device, self.bytes, home)?;
-            b.download(src.mem, mem, self.bytes, home)?;
-            b.flush(home)?;
-            let t = b.timeline(home)?;
-            let ready = Event::at(t.clone(), t.last());
-            return Ok(Replica { device, mem, ready, home, uses: SmallVec::new(), owner: Owner::Pool });
+        if failed(first) {
+            // There is nothing to copy. Waiting takes the error from its stream.
+            first.ready.wait()?;
         }
-        // Device to device of another kind: through the host.
-        let staging = alloc::alloc(op, Device::CPU, self.bytes, home)?;
-        b.download(src.mem, staging, self.bytes, home)?;
-        b.flush(home)?;
-        let t = b.timeline(home)?;
-        let arrived = Event::at(t.clone(), t.last());
-        let to = backend::get(device)?;
-        let mem = alloc::alloc(op, device, self.bytes, stream)?;
-        to.wait(stream, &arrived)?;
-        to.upload(staging, mem, self.bytes, stream)?;
-        let t = to.timeline(stream)?;
-        let ready = Event::at(t.clone(), t.last());
-        alloc::free(Device::CPU, staging, home, SmallVec::from_iter([arrived, ready.clone()]));
-        Ok(Replica { device, mem, ready, home: stream, uses: SmallVec::new(), owner: Owner::Pool })
+        let on_host = |r: &Replica| r.device.kind == DeviceKind::Cpu && !failed(r);
+        if let Some(host) = replicas.iter_mut().find(|r| on_host(r)) {
+            // Host to device, in the order of the stream that reads it.
+            let fresh = Fresh::alloc(op, device, self.bytes, stream)?;
+            let ready =
+                transfer(device, stream, &host.ready, |b| b.upload(host.mem, fresh.mem, self.bytes, stream));
+            // Noted also when only a part was sent.
+            host.note(sent_so_far(stream)?);
+            return ready.map(|ready| fresh.into_replica(ready));
+        }
+        let src = &replicas[0];
+        let (from, home) = (src.device, src.home);
+        // Device to host, in the order of the stream that wrote it. The host memory is written by that
+        // stream, so it counts as the memory's home.
+        let host = Fresh::alloc(op, Device::CPU, self.bytes, home)?;
+        let arrived = transfer(from, home, &src.ready, |b| {
+            b.download(src.mem, host.mem, self.bytes, home)?;
+            b.flush(home)
+        })?;
+        if device.kind == DeviceKind::Cpu {
+            return Ok(host.into_replica(arrived));
+        }
+        // Device to device of another kind or number: through the host.
+        let mut host = host;
+        let fresh = Fresh::alloc(op, device, self.bytes, stream)?;
+        let ready = transfer(device, stream, &arrived, |b| b.upload(host.mem, fresh.mem, self.bytes, stream));
+        host.uses.push(sent_so_far(stream)?);
+        ready.map(|ready| fresh.into_replica(ready))
     }
 
     /// Waits for the content and gives its host address, copying it to the host first where needed.
     pub fn host(&self, op: &'static str) -> Result<*const u8> {
         let (mem, ready) = {
             let mut replicas = self.lock();
-            let at = match replicas.iter().position(|r| r.device.kind == DeviceKind::Cpu) {
-                Some(at) => at,
-                None => {
-                    let r = self.replicate(op, &mut replicas, Stream::default_of(Device::CPU))?;
-                    replicas.push(r);
-                    replicas.len() - 1
-                }
-            };
+            let at = self.replica(op, &mut replicas, Stream::default_of(Device::CPU))?;
             (replicas[at].mem, replicas[at].ready.clone())
         };
         ready.wait()?;
@@ -247,19 +233,93 @@ impl Buffer {
     }
 }
 
+/// Everything that a stream was sent.
+fn sent_so_far(stream: Stream) -> Result<Event> {
+    let t = backend::get(stream.device)?.timeline(stream)?;
+    let last = t.last();
+    Ok(Event::at(t, last))
+}
+
+/// Sends a copy to `stream` of `device` after `source`, and gives its completion.
+fn transfer(
+    device: Device,
+    stream: Stream,
+    source: &Event,
+    copy: impl FnOnce(&dyn backend::Backend) -> Result<()>,
+) -> Result<Event> {
+    let b = backend::get(device)?;
+    b.wait(stream, source)?;
+    copy(b.as_ref())?;
+    let ready = sent_so_far(stream)?;
+    // Had the source failed before the copy was sent, and its error been taken from the stream, the copy is
+    // one of garbage. A later failure has skipped the copy by itself.
+    match source.poll() {
+        Some(Err(e)) => Err(e),
+        Some(Ok(())) | None => Ok(ready),
+    }
+}
+
+impl Replica {
+    /// Notes a use by another stream than its home.
+    fn note(&mut self, event: Event) {
+        match self.uses.iter_mut().find(|u| u.stream() == event.stream()) {
+            // Threads may come here in another order than their work was sent in.
+            Some(u) if u.seq() < event.seq() => *u = event,
+            Some(_) => {}
+            None => self.uses.push(event),
+        }
+    }
+
+    /// Gives the memory back, for use after everything that still works on it.
+    fn give_back(self) {
+        match self.owner {
+            Owner::Pool => {
+                let mut after = self.uses;
+                if self.ready.stream().is_some_and(|s| s != self.home) {
+                    after.push(self.ready);
+                }
+                alloc::free(self.device, self.mem, self.home, after);
+            }
+            Owner::Foreign(keep) => alloc::release_later(self.home, self.uses, keep.0),
+        }
+    }
+}
+
+/// Memory that goes back unless it becomes a replica, after the work that its home stream and others were
+/// sent.
+struct Fresh {
+    device: Device,
+    mem: DevMem,
+    home: Stream,
+    uses: SmallVec<[Event; 1]>,
+    kept: bool,
+}
+
+impl Fresh {
+    fn alloc(op: &'static str, device: Device, bytes: usize, home: Stream) -> Result<Fresh> {
+        let mem = alloc::alloc(op, device, bytes, home)?;
+        Ok(Fresh { device, mem, home, uses: SmallVec::new(), kept: false })
+    }
+
+    fn into_replica(mut self, ready: Event) -> Replica {
+        self.kept = true;
+        let uses = std::mem::take(&mut self.uses);
+        Replica { device: self.device, mem: self.mem, ready, home: self.home, uses, owner: Owner::Pool }
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        if !self.kept {
+            alloc::free(self.device, self.mem, self.home, std::mem::take(&mut self.uses));
+        }
+    }
+}
+
 impl Drop for Buffer {
     fn drop(&mut self) {
         for r in self.replicas.get_mut().unwrap_or_else(|e| e.into_inner()).drain(..) {
-            match r.owner {
-                Owner::Pool => {
-                    let mut after = r.uses;
-                    if r.ready.stream().is_some_and(|s| s != r.home) {
-                        after.push(r.ready);
-                    }
-                    alloc::free(r.device, r.mem, r.home, after);
-                }
-                Owner::Foreign(keep) => alloc::release_later(r.home, r.uses, keep.0),
-            }
+            r.give_back();
         }
     }
 }

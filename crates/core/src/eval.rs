@@ -30,7 +30,7 @@ pub fn set_fusion(on: bool) -> bool {
 /// # Errors
 /// The first error of any operation that they depend on.
 pub fn eval(arrays: &[Array]) -> Result<()> {
-    run(arrays, true)?;
+    run(arrays, How { wait: true, fuse: fusing() })?;
     let mut outcome = Ok(());
     for a in arrays {
         if let Some(v) = a.view() {
@@ -45,7 +45,20 @@ pub fn eval(arrays: &[Array]) -> Result<()> {
 /// Sends all work that arrays depend on to its streams and returns without waiting. Errors of kernels show
 /// when a value is asked for.
 pub fn async_eval(arrays: &[Array]) -> Result<()> {
-    run(arrays, false)
+    run(arrays, How { wait: false, fuse: fusing() })
+}
+
+fn fusing() -> bool {
+    FUSION.load(Ordering::Relaxed)
+}
+
+/// How to send a graph.
+#[derive(Clone, Copy)]
+struct How {
+    /// The caller waits for the values anyway.
+    wait: bool,
+    /// Elementwise chains become one pass.
+    fuse: bool,
 }
 
 /// Another thread gave up a node that this one depends on; the graph has to be looked at again.
@@ -62,9 +75,9 @@ impl From<Error> for Stop {
     }
 }
 
-fn run(arrays: &[Array], wait: bool) -> Result<()> {
+fn run(arrays: &[Array], how: How) -> Result<()> {
     loop {
-        match attempt(arrays, wait) {
+        match attempt(arrays, how) {
             Ok(()) => return Ok(()),
             Err(Stop::Failed(e)) => return Err(e),
             Err(Stop::Restart(Restart)) => {}
@@ -72,12 +85,12 @@ fn run(arrays: &[Array], wait: bool) -> Result<()> {
     }
 }
 
-fn attempt(arrays: &[Array], wait: bool) -> Result<(), Stop> {
+fn attempt(arrays: &[Array], how: How) -> Result<(), Stop> {
     if arrays.iter().all(|a| a.node().is_scheduled()) {
         return Ok(());
     }
     let tape = toposort(arrays);
-    let outcome = if tape.nodes.is_empty() { Ok(()) } else { send(tape, arrays, wait) };
+    let outcome = if tape.nodes.is_empty() { Ok(()) } else { send(tape, arrays, how) };
     outcome?;
     // Nodes that other threads claimed first.
     for a in arrays {
@@ -89,7 +102,7 @@ fn attempt(arrays: &[Array], wait: bool) -> Result<(), Stop> {
 /// A device that the tape uses, its backend and limits.
 type Known = (Device, Arc<dyn Backend>, Limits);
 
-fn send(mut tape: Tape, arrays: &[Array], wait: bool) -> Result<(), Stop> {
+fn send(mut tape: Tape, arrays: &[Array], how: How) -> Result<(), Stop> {
     let mut backends: SmallVec<[Known; 2]> = SmallVec::new();
     let mut streams: SmallVec<[Stream; 2]> = SmallVec::new();
     for node in tape.nodes.iter().flatten() {
@@ -104,44 +117,49 @@ fn send(mut tape: Tape, arrays: &[Array], wait: bool) -> Result<(), Stop> {
         }
     }
     let find = |d: Device| backends.iter().find(|(e, ..)| *e == d);
-    let fusing = FUSION.load(Ordering::Relaxed);
     let none = Limits { max_inputs: 0, max_insts: 0 };
     let plan = fuse::plan(&tape, arrays, &mut |d| match find(d) {
-        Some((_, _, l)) if fusing => *l,
+        Some((_, _, l)) if how.fuse => *l,
         Some(_) | None => none,
     });
     // Work of one idle stream that is waited for anyway runs on this thread: no hand-over, no wake-up.
     let _owned = match streams[..] {
-        [s] if wait => find(s.device).and_then(|(_, b, _)| b.own(s)),
+        [s] if how.wait => find(s.device).and_then(|(_, b, _)| b.own(s)),
         _ => None,
     };
-    for i in 0..tape.nodes.len() {
-        match plan.roles[i] {
-            Role::Member(_) => {}
-            Role::Inlined => tape.nodes[i] = None,
-            Role::Single => {
-                let Some(node) = tape.nodes[i].take() else { continue };
-                if let Some((_, b, _)) = find(node.stream().device) {
-                    single(&node, b.as_ref())?;
+    let mut each = || -> Result<(), Stop> {
+        for i in 0..tape.nodes.len() {
+            match plan.roles[i] {
+                Role::Member(_) => {}
+                Role::Inlined => tape.nodes[i] = None,
+                Role::Single => {
+                    let Some(node) = tape.nodes[i].take() else { continue };
+                    if let Some((_, b, _)) = find(node.stream().device) {
+                        single(&node, b.as_ref())?;
+                    }
                 }
-            }
-            Role::Root => {
-                // Taken from the tape, so that only the group holds them.
-                let nodes: SmallVec<[Arc<Node>; 8]> =
-                    plan.members(i).filter_map(|m| tape.nodes[m].take()).collect();
-                let Some(root) = nodes.last() else { continue };
-                if let Some((_, b, _)) = find(root.stream().device) {
-                    group(nodes, b.as_ref())?;
+                Role::Root => {
+                    // Taken from the tape, so that only the group holds them.
+                    let nodes: SmallVec<[Arc<Node>; 8]> =
+                        plan.members(i).filter_map(|m| tape.nodes[m].take()).collect();
+                    let Some(root) = nodes.last() else { continue };
+                    if let Some((_, b, _)) = find(root.stream().device) {
+                        group(nodes, b.as_ref())?;
+                    }
                 }
             }
         }
-    }
+        Ok(())
+    };
+    let mut outcome = each();
+    // Also after a failure: others may wait for what was sent before it.
     for s in streams {
         if let Some((_, b, _)) = find(s.device) {
-            b.flush(s)?;
+            let flushed = b.flush(s);
+            outcome = outcome.and(flushed.map_err(Stop::Failed));
         }
     }
-    Ok(())
+    outcome
 }
 
 /// Waits until a node that somebody else may have claimed is scheduled.
@@ -186,7 +204,10 @@ impl Drop for Claim<'_> {
         let values: Vec<Array> = self.views.drain(..).map(Array::from_view).collect();
         let inputs = match &self.expr {
             None => values.into_iter().collect(),
-            Some(e) => e.last_arguments(&values),
+            Some(e) => {
+                let shape = &self.node.outs()[0].shape;
+                self.node.stream().scope(|| e.last_arguments(&values, shape))
+            }
         };
         self.node.unclaim(inputs);
     }
@@ -219,26 +240,25 @@ fn group(nodes: SmallVec<[Arc<Node>; 8]>, backend: &dyn Backend) -> Result<(), S
     if !root.claim() {
         return Ok(());
     }
-    // Between planning and now another thread may have reached a member and claimed it; it is an input
-    // then. The members that are ours stay claimed only while their inputs are read.
+    // The members stay claimed only while their inputs are read.
     let mut ours: SmallVec<[Arc<Node>; 8]> = SmallVec::new();
-    let mut restart = None;
-    for m in nodes.iter().filter(|m| !Arc::ptr_eq(m, &root)) {
+    for m in &nodes[..nodes.len() - 1] {
         if m.claim() {
             ours.push(m.clone());
-        } else if let Err(r) = settled(m) {
-            restart = Some(r);
+            continue;
         }
+        // Since planning another thread has reached the member. It may wait for one that is claimed here,
+        // so nothing stays claimed while this thread waits for it.
+        root.release();
+        ours.iter().for_each(|m| m.release());
+        return Err(Stop::Restart(settled(m).err().unwrap_or(Restart)));
     }
-    drop(nodes);
     ours.push(root.clone());
     let (expr, arrays) = fuse::build(&ours);
     ours.pop();
-    for m in &ours {
-        m.release();
-    }
-    drop(ours);
-    if let Some(r) = restart.or_else(|| arrays.iter().find_map(|a| settled(a.node()).err())) {
+    ours.iter().for_each(|m| m.release());
+    drop((ours, nodes));
+    if let Some(r) = arrays.iter().find_map(|a| settled(a.node()).err()) {
         root.release();
         return Err(Stop::Restart(r));
     }
@@ -323,7 +343,8 @@ fn produce(
         Op::Custom(c) => {
             let mut ctx = EvalCtx::new(op, outs, stream, views)?;
             match c.0.eval(&mut ctx) {
-                Some(done) => done.and_then(|()| ctx.finish()),
+                Some(Ok(())) => ctx.finish(),
+                Some(Err(e)) => Err(ctx.abandon(e)),
                 None => composite(op, stream, views),
             }
         }
@@ -352,22 +373,32 @@ fn kernel(
     backend: &dyn Backend,
 ) -> Result<Results> {
     let mut ctx = EvalCtx::new(op, outs, stream, views)?;
-    backend.eval(&mut ctx)?;
-    ctx.finish()
+    match backend.eval(&mut ctx) {
+        Ok(()) => ctx.finish(),
+        Err(e) => Err(ctx.abandon(e)),
+    }
 }
 
 /// The composite of an operation that the device has no kernel for.
 fn composite(op: &Op, stream: Stream, views: &[View]) -> Result<Results> {
     let arrays: Vec<Array> = views.iter().map(|v| Array::from_view(v.clone())).collect();
-    let parts = match stream.scope(|| op.fallback(&arrays)) {
-        Some(parts) => parts?,
-        None => {
-            let msg = "there is neither a kernel nor a composite".into();
-            return Err(Error::Unsupported { op: op.name(), device: stream.device, msg });
+    let lacking =
+        |msg: &str| Err(Error::Unsupported { op: op.name(), device: stream.device, msg: msg.to_string() });
+    let parts = match op {
+        // Constants are written into every expression again, so they do not count.
+        Op::Fused(e) if e.operations() <= 1 => {
+            return lacking("every backend has kernels for single elementwise operations");
         }
+        _ => stream.scope(|| op.fallback(&arrays)),
     };
-    // Composites are made of a few simple operations, so this does not nest deeply.
-    run(&parts, false)?;
+    let Some(parts) = parts else {
+        return lacking("there is neither a kernel nor a composite");
+    };
+    // Composites are made of a few simple operations, so this does not nest deeply; those of a fused chain
+    // must not be fused again.
+    let fuse = fusing() && !matches!(op, Op::Fused(_));
+    let parts = parts?;
+    run(&parts, How { wait: false, fuse })?;
     Ok(into_views(parts).into_iter().collect())
 }
 
@@ -438,11 +469,10 @@ impl<'a> EvalCtx<'a> {
         for v in views {
             // `get_mut` also orders this thread after the last use by whoever let go of the buffer.
             let unique = Arc::get_mut(&mut v.buffer).is_some() && v.buffer.reusable(stream);
-            let ready = v.buffer.ready();
+            let (mem, ready) = v.buffer.on(op.name(), stream)?;
             if ready.stream().is_some() {
                 before.push(ready);
             }
-            let mem = v.buffer.on(op.name(), stream)?;
             inputs.push(Input { view: v.clone(), mem, unique });
         }
         Ok(EvalCtx {
@@ -499,6 +529,16 @@ impl<'a> EvalCtx<'a> {
     /// States the event that completes all results.
     pub fn sent(&mut self, event: Event) {
         self.sent = Some(event);
+    }
+
+    /// The kernel failed, perhaps after it had sent a part of its work, which may still read the inputs.
+    fn abandon(self, error: Error) -> Error {
+        if let Ok(t) = backend::get(self.stream.device).and_then(|b| b.timeline(self.stream)) {
+            let last = t.last();
+            let sent = Event::at(t, last);
+            self.inputs.iter().for_each(|i| i.view.buffer.used(self.stream, &sent));
+        }
+        error
     }
 
     fn finish(self) -> Result<Results> {

@@ -25,13 +25,18 @@ pub type Hook = Box<dyn Fn(&'static str, u64) -> Result<()> + Send + Sync>;
 struct State {
     tasks: VecDeque<(u64, Task)>,
     sent: u64,
-    /// The worker or an owner is executing.
+    /// The worker is executing, or an owner has the right to.
     running: bool,
     owner: Option<ThreadId>,
+    /// The owner is inside a piece of work right now.
+    owner_executing: bool,
+    worker: Option<ThreadId>,
     worker_started: bool,
+    /// Threads that sleep on `progress`.
+    waiters: usize,
     /// First failed piece and its error, until a host takes it.
     failed: Option<(u64, Error)>,
-    /// Ranges of pieces that failed or were skipped, and whose error was taken.
+    /// Ranges of pieces that failed or were skipped, and whose error was taken; in order.
     lost: Vec<(u64, u64, Error)>,
     /// Newest event of each other stream that this one has waited for.
     waited: HashMap<Stream, u64>,
@@ -58,7 +63,10 @@ impl HostQueue {
                 sent: 0,
                 running: false,
                 owner: None,
+                owner_executing: false,
+                worker: None,
                 worker_started: false,
+                waiters: 0,
                 failed: None,
                 lost: Vec::new(),
                 waited: HashMap::new(),
@@ -105,42 +113,72 @@ impl HostQueue {
 
     fn push(self: &Arc<Self>, task: Task) -> Result<Event> {
         let mut s = self.lock();
-        let me = thread::current().id();
-        if s.owner == Some(me) && s.tasks.is_empty() {
+        if s.owner == Some(thread::current().id()) && !s.owner_executing && s.tasks.is_empty() {
             s.sent += 1;
             let seq = s.sent;
+            s.owner_executing = true;
             drop(s);
             self.execute(seq, task);
+            let mut s = self.lock();
+            s.owner_executing = false;
+            self.wake(&s);
+            if !s.tasks.is_empty() {
+                self.disown(&mut s);
+            }
             return Ok(Event::at(self.clone(), seq));
         }
-        if s.owner == Some(me) {
-            // Somebody else got in between: from here on the worker keeps the order.
-            s.owner = None;
-            s.running = false;
-            self.work.notify_one();
+        if s.owner.is_some() && !s.owner_executing {
+            // From here on the worker keeps the order. The owner may be waiting for what is sent now, so the
+            // work must not wait for the owner.
+            self.disown(&mut s);
         }
+        self.start_worker(&mut s)?;
         while s.tasks.len() >= CAPACITY {
-            s = self.progress.wait(s).unwrap_or_else(|e| e.into_inner());
+            s = self.sleep(s);
         }
         s.sent += 1;
         let seq = s.sent;
         s.tasks.push_back((seq, task));
-        if !s.worker_started {
-            let queue = self.clone();
-            thread::Builder::new()
-                .name(format!("olivine {}", self.stream))
-                .spawn(move || queue.run())
-                .map_err(|e| Error::Device {
-                    op: "stream",
-                    device: self.stream.device,
-                    msg: format!("no thread: {e}"),
-                })?;
-            s.worker_started = true;
-        }
         if !s.running {
             self.work.notify_one();
         }
         Ok(Event::at(self.clone(), seq))
+    }
+
+    fn start_worker(self: &Arc<Self>, s: &mut State) -> Result<()> {
+        if s.worker_started {
+            return Ok(());
+        }
+        let queue = self.clone();
+        thread::Builder::new().name(format!("olivine {}", self.stream)).spawn(move || queue.run()).map_err(
+            |e| Error::Device { op: "stream", device: self.stream.device, msg: format!("no thread: {e}") },
+        )?;
+        s.worker_started = true;
+        Ok(())
+    }
+
+    /// Takes the right to execute from the owner, who is not executing.
+    fn disown(&self, s: &mut State) {
+        s.owner = None;
+        s.running = false;
+        if !s.tasks.is_empty() {
+            self.work.notify_one();
+        }
+    }
+
+    /// Sleeps until some work is done, or longer or shorter.
+    fn sleep<'a>(&'a self, mut s: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        s.waiters += 1;
+        s = self.progress.wait(s).unwrap_or_else(|e| e.into_inner());
+        s.waiters -= 1;
+        s
+    }
+
+    /// Wakes those who sleep until some work is done. A call of the system, so only when there are any.
+    fn wake(&self, s: &State) {
+        if s.waiters > 0 {
+            self.progress.notify_all();
+        }
     }
 
     fn execute(&self, seq: u64, task: Task) {
@@ -177,6 +215,7 @@ impl HostQueue {
 
     fn run(&self) {
         let mut s = self.lock();
+        s.worker = Some(thread::current().id());
         loop {
             while s.running || s.tasks.is_empty() {
                 s = self.work.wait(s).unwrap_or_else(|e| e.into_inner());
@@ -186,7 +225,7 @@ impl HostQueue {
                 drop(s);
                 self.execute(seq, task);
                 s = self.lock();
-                self.progress.notify_all();
+                self.wake(&s);
             }
             s.running = false;
         }
@@ -219,9 +258,10 @@ impl HostQueue {
         {
             return Err(e.clone());
         }
-        match s.lost.iter().find(|(a, b, _)| (*a..=*b).contains(&seq)) {
-            Some((_, _, e)) => Err(e.clone()),
-            None => Ok(()),
+        let next = s.lost.partition_point(|(first, ..)| *first <= seq);
+        match s.lost[..next].last() {
+            Some((_, last, e)) if seq <= *last => Err(e.clone()),
+            Some(_) | None => Ok(()),
         }
     }
 }
@@ -242,8 +282,13 @@ impl Timeline for HostQueue {
     fn wait(&self, seq: u64) -> Result<()> {
         if self.done.load(Ordering::Acquire) < seq {
             let mut s = self.lock();
+            let me = thread::current().id();
             while self.done.load(Ordering::Acquire) < seq {
-                s = self.progress.wait(s).unwrap_or_else(|e| e.into_inner());
+                if s.worker == Some(me) || (s.owner == Some(me) && s.owner_executing) {
+                    let msg = "work of a stream waits for later work of the same stream".into();
+                    return Err(Error::Device { op: "wait", device: self.stream.device, msg });
+                }
+                s = self.sleep(s);
             }
         }
         if !self.errors.load(Ordering::Acquire) {
@@ -268,14 +313,8 @@ impl Drop for Owned {
     fn drop(&mut self) {
         let mut s = self.0.lock();
         if s.owner == Some(thread::current().id()) {
-            s.owner = None;
-            s.running = false;
+            self.0.disown(&mut s);
         }
-        if !s.tasks.is_empty() {
-            self.0.work.notify_one();
-        }
-        // Whoever waits for a piece that the owner executed sleeps on `progress`.
-        self.0.progress.notify_all();
     }
 }
 
@@ -344,5 +383,102 @@ mod tests {
             b.send("t", || Ok(())).unwrap().wait().is_err(),
             "a taken error still reaches its dependents"
         );
+    }
+
+    #[test]
+    fn an_owner_that_pauses_holds_nobody_up() {
+        // The owner of a queue waits for another thread, which is held back by the queue being full.
+        let q = queue();
+        let own = q.own().unwrap();
+        q.send("t", || Ok(())).unwrap().wait().unwrap();
+        let other = q.clone();
+        let filler = thread::spawn(move || {
+            (0..3 * CAPACITY).map(|_| other.send("t", || Ok(())).unwrap()).last().unwrap().wait()
+        });
+        filler.join().unwrap().unwrap();
+        assert!(q.send("t", || Ok(())).unwrap().wait().is_ok());
+        drop(own);
+        assert!(q.own().is_some());
+    }
+
+    #[test]
+    fn who_waits_for_work_of_an_owner_wakes_while_it_owns() {
+        let q = queue();
+        let own = q.own().unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        let second = q.clone();
+        let waiter = thread::spawn(move || {
+            tell.send(()).unwrap();
+            second.wait(1)
+        });
+        told.recv().unwrap();
+        while q.lock().waiters == 0 {
+            thread::yield_now();
+        }
+        q.send("t", || Ok(())).unwrap();
+        waiter.join().unwrap().unwrap();
+        drop(own);
+    }
+
+    #[test]
+    fn what_others_send_while_an_owner_executes_runs_after_it_in_order() {
+        let q = queue();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let own = q.own().unwrap();
+        let (other, log) = (q.clone(), seen.clone());
+        q.send("t", move || {
+            let inner = log.clone();
+            let t = thread::spawn(move || {
+                other.send("t", move || {
+                    inner.lock().unwrap().push(2);
+                    Ok(())
+                })
+            });
+            t.join().unwrap()?;
+            thread::sleep(std::time::Duration::from_millis(5));
+            log.lock().unwrap().push(1);
+            Ok(())
+        })
+        .unwrap();
+        let log = seen.clone();
+        let last = q.send("t", move || {
+            log.lock().unwrap().push(3);
+            Ok(())
+        });
+        last.unwrap().wait().unwrap();
+        assert_eq!(*seen.lock().unwrap(), [1, 2, 3]);
+        drop(own);
+    }
+
+    #[test]
+    fn waiting_for_later_work_of_the_same_stream_is_an_error_and_not_a_hang() {
+        for owned in [false, true] {
+            let q = queue();
+            let own = owned.then(|| q.own().unwrap());
+            let inner = q.clone();
+            let outer = q
+                .send("t", move || {
+                    let later = inner.send("t", || Ok(()))?;
+                    later.wait()
+                })
+                .unwrap();
+            assert!(outer.wait().unwrap_err().to_string().contains("same stream"));
+            drop(own);
+        }
+    }
+
+    #[test]
+    fn every_lost_range_is_remembered() {
+        let q = queue();
+        let events: Vec<(Event, bool)> = (0..200)
+            .map(|i| {
+                let e = q.send("t", move || if i % 3 == 1 { Err(Error::value("t", "x")) } else { Ok(()) });
+                let e = e.unwrap();
+                (e.clone(), e.wait().is_ok())
+            })
+            .collect();
+        for (i, (e, ok)) in events.iter().enumerate() {
+            assert_eq!((*ok, e.is_ok()), (i % 3 != 1, i % 3 != 1), "{i}");
+        }
     }
 }

@@ -5,7 +5,7 @@
 //! layout. Each instruction rounds to its own type, so a fused chain gives the same bits as its parts.
 
 use crate::op::{Binary, Meta, Metas, Op, Unary};
-use crate::{Array, Dtype, Error, Result, Scalar};
+use crate::{Array, Dtype, Error, Result, Scalar, Shape};
 use smallvec::SmallVec;
 
 /// One scalar operation.
@@ -112,6 +112,11 @@ impl Expr {
         }
     }
 
+    /// Number of instructions that compute, constants not among them.
+    pub fn operations(&self) -> usize {
+        self.insts.iter().filter(|i| !matches!(i.op, ScalarOp::Imm(_))).count()
+    }
+
     /// Type of a value.
     pub fn dtype(&self, value: u16) -> Dtype {
         let v = value as usize;
@@ -164,26 +169,26 @@ impl Expr {
 
     /// The same values, one operation at a time.
     pub fn unfused(&self, inputs: &[Array]) -> Result<Vec<Array>> {
-        let values = self.values(inputs)?;
+        let Some(shape) = inputs.first().map(|a| a.shape().clone()) else {
+            return Err(Error::value("fused", "an expression without inputs has no shape"));
+        };
+        let values = self.values(inputs, &shape)?;
         Ok(self.outputs.iter().map(|&o| values[o as usize].clone()).collect())
     }
 
     /// Arguments of the last instruction, computed from values of the inputs.
-    pub(crate) fn last_arguments(&self, inputs: &[Array]) -> crate::array::Inputs {
+    pub(crate) fn last_arguments(&self, inputs: &[Array], shape: &Shape) -> crate::array::Inputs {
         let Some((last, rest)) = self.insts.split_last() else { return inputs.iter().cloned().collect() };
         let head = Expr { insts: rest.into(), ..self.clone() };
-        match head.values(inputs) {
+        match head.values(inputs, shape) {
             Ok(values) => last.args().iter().map(|&a| values[a as usize].clone()).collect(),
             // Cannot be: the same instructions were inferred when the graph was built.
             Err(_) => inputs.iter().cloned().collect(),
         }
     }
 
-    /// All values, one operation at a time.
-    fn values(&self, inputs: &[Array]) -> Result<Vec<Array>> {
-        let Some(shape) = inputs.first().map(|a| a.shape().clone()) else {
-            return Err(Error::value("fused", "an expression without inputs has no shape"));
-        };
+    /// All values, of a given shape, one operation at a time.
+    fn values(&self, inputs: &[Array], shape: &Shape) -> Result<Vec<Array>> {
         let mut values: Vec<Array> = inputs.to_vec();
         for inst in &self.insts {
             let args: Vec<Array> = inst.args().iter().map(|&a| values[a as usize].clone()).collect();
