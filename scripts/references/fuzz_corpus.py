@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Writes fuzz/corpus/gguf: small files, good and bad, from which fuzzing starts.
+"""Writes fuzz/corpus: small files of each format, good and bad, from which fuzzing starts.
 
     python scripts/references/fuzz_corpus.py
 """
 
+import json
 import struct
 from pathlib import Path
 
-OUT = Path(__file__).parents[2] / "fuzz/corpus/gguf"
+OUT = Path(__file__).parents[2] / "fuzz/corpus"
 
 
 def text(s):
@@ -64,11 +65,46 @@ FILES = {
 }
 
 
+
+def safetensors(header, data=b"", length=None):
+    header = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(header) if length is None else length) + header + data
+
+
+def entry_of(dtype, shape, start, end):
+    return {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
+
+
+SAFETENSORS = {
+    "empty": safetensors({}),
+    "metadata": safetensors({"__metadata__": {"format": "pt", "n\u00e4me": "\u65e5\u672c"}}),
+    "several": safetensors({"a.weight": entry_of("F32", [2, 3], 0, 24), "b": entry_of("BF16", [5], 24, 34),
+                            "c": entry_of("I64", [], 34, 42), "z": entry_of("U8", [0, 7], 42, 42)}, bytes(42)),
+    "small_floats": safetensors({"a": entry_of("F8_E4M3", [4], 0, 4), "b": entry_of("F4", [4], 4, 6)}, bytes(6)),
+    "spaces": safetensors(b'{"a": {"dtype": "BOOL", "shape": [1], "data_offsets": [0, 1]}}   ', b"\1"),
+    "huge_length": safetensors(b"{}", length=1 << 63),
+    "length_beyond_end": safetensors(b"{}", length=3),
+    "twice": safetensors(b'{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}', b"\0"),
+    "overlap": safetensors({"a": entry_of("U8", [4], 0, 4), "b": entry_of("U8", [4], 2, 6)}, bytes(6)),
+    "gap": safetensors({"a": entry_of("U8", [4], 0, 4), "b": entry_of("U8", [4], 6, 10)}, bytes(10)),
+    "outside": safetensors({"a": entry_of("U8", [4], 0, 4)}, bytes(3)),
+    "rest": safetensors({"a": entry_of("U8", [4], 0, 4)}, bytes(5)),
+    "overflow": safetensors({"a": entry_of("F64", [1 << 62], 0, 0)}),
+    "wraps": safetensors({"a": entry_of("U8", [(1 << 64) - 16], 0, (1 << 64) - 16)}),
+    "backwards": safetensors({"a": entry_of("U8", [4], 4, 0)}, bytes(4)),
+    "unknown_type": safetensors({"a": entry_of("Q4", [4], 0, 4)}, bytes(4)),
+    "deep": safetensors(b'{"a":' + b"[" * 500),
+    "bad_utf8": safetensors(b'{"\xff":1}'),
+    "truncated": safetensors({"a": entry_of("U8", [4], 0, 4)}, bytes(4))[:30],
+}
+
+
 def main():
-    OUT.mkdir(parents=True, exist_ok=True)
-    for name, data in FILES.items():
-        (OUT / name).write_bytes(data)
-    print(len(FILES), "files in", OUT)
+    for folder, files in {"gguf": FILES, "safetensors": SAFETENSORS}.items():
+        (OUT / folder).mkdir(parents=True, exist_ok=True)
+        for name, data in files.items():
+            (OUT / folder / name).write_bytes(data)
+        print(len(files), "files in", OUT / folder)
 
 
 if __name__ == "__main__":

@@ -393,7 +393,10 @@ mod tests {
         q.send("t", || Ok(())).unwrap().wait().unwrap();
         let other = q.clone();
         let filler = thread::spawn(move || {
-            (0..3 * CAPACITY).map(|_| other.send("t", || Ok(())).unwrap()).last().unwrap().wait()
+            for _ in 1..3 * CAPACITY {
+                other.send("t", || Ok(()))?;
+            }
+            other.send("t", || Ok(()))?.wait()
         });
         filler.join().unwrap().unwrap();
         assert!(q.send("t", || Ok(())).unwrap().wait().is_ok());

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use olivine_core::io::ggml_blocks::dequantize;
 use olivine_core::io::gguf::Gguf;
+use olivine_core::io::safetensors::Header;
 
 /// What the corpus holds that must be refused; all other files must be read.
 const BAD_GGUF: &[&str] = &[
@@ -18,6 +19,24 @@ const BAD_GGUF: &[&str] = &[
     "truncated",
     "big_endian",
 ];
+
+/// The safetensors files that must be read; all others must be refused.
+const GOOD_SAFETENSORS: &[&str] = &["empty", "metadata", "several", "small_floats", "spaces"];
+
+#[test]
+fn safetensors_corpus() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/safetensors");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display())) {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let read = Header::parse(&std::fs::read(&path).unwrap());
+        let found = is_found_by_fuzzing(&name);
+        assert!(found || read.is_ok() == GOOD_SAFETENSORS.contains(&&*name), "{name}: {read:?}");
+        seen += 1;
+    }
+    assert!(seen >= 19, "{} has {seen} files", folder.display());
+}
 
 #[test]
 fn gguf_corpus() {

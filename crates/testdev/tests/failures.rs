@@ -40,8 +40,8 @@ fn random_failures_are_errors_and_never_wrong_values() {
             let program = Program::random(1000 + seed, 24);
             let expected = program.reference();
             let before = session.active();
-            session.delay(Duration::from_micros(if seed % 3 == 0 { 0 } else { 100 }), seed);
-            session.caching(seed % 2 == 0);
+            session.delay(Duration::from_micros(if seed.is_multiple_of(3) { 0 } else { 100 }), seed);
+            session.caching(seed.is_multiple_of(2));
             session.fail_randomly(0.01 + 0.01 * (seed % 5) as f64, seed);
             let (was, failed) = (session.injected(), right_or_failed(&program, &expected, seed, injected));
             runs_with_failures += usize::from(session.injected() > was);
@@ -94,8 +94,8 @@ fn memory_that_runs_out_at_any_request_is_an_error_and_the_same_arrays_evaluate_
             let program = Program::random(seed, 16);
             let expected = program.reference();
             let before = session.active();
-            for n in 0.. {
-                session.delay(Duration::from_micros(if n % 2 == 0 { 0 } else { 50 }), n);
+            for n in 0u64.. {
+                session.delay(Duration::from_micros(if n.is_multiple_of(2) { 0 } else { 50 }), n);
                 session.full_from(n);
                 let was = session.injected();
                 let held = program.run(scattered(seed), |_, _, _| {}).unwrap();

@@ -20,13 +20,13 @@ fn eight_threads_that_evaluate_overlapping_graphs_finish_with_right_values() {
             let program = Program::random(seed, 40);
             let expected = program.reference();
             let before = session.active();
-            session.delay(Duration::from_micros(if seed % 2 == 0 { 0 } else { 50 }), seed);
+            session.delay(Duration::from_micros(if seed.is_multiple_of(2) { 0 } else { 50 }), seed);
             // On one stream of the CPU every thread may become the one that executes.
             let mut scatter = scattered(seed);
             let cpu = streams()[0];
             let mut values = program.begin().unwrap();
             for (i, s) in program.steps.iter().enumerate() {
-                let place = if seed % 3 == 0 { cpu } else { scatter(i) };
+                let place = if seed.is_multiple_of(3) { cpu } else { scatter(i) };
                 values.push(place.scope(|| common::apply(s, &values[s.a], &values[s.b])).unwrap());
             }
             let barrier = Barrier::new(8);
@@ -89,8 +89,9 @@ fn threads_that_meet_inside_a_fused_chain_do_not_wait_for_each_other_for_ever() 
                     .collect();
                 threads.into_iter().map(|t| t.join().unwrap()).collect()
             });
-            for i in 0..16 {
-                assert_eq!((got[0][i], got[1][i]), (got[2][i].cos(), -got[2][i]), "round {round}");
+            let [cos, negative, chain] = [0, 1, 2].map(|k| &got[k]);
+            for ((c, n), x) in cos.iter().zip(negative).zip(chain) {
+                assert!((c - x.cos()).abs() < 1e-5 && *n == -x, "round {round}: {c} {n} {x}");
             }
         }
         drop(session);
@@ -113,7 +114,7 @@ fn an_array_made_in_one_thread_evaluates_in_another() {
 struct Gate(Mutex<Receiver<()>>);
 
 impl Gate {
-    fn new() -> (Sender<()>, Array) {
+    fn closed() -> (Sender<()>, Array) {
         let (open, gate) = channel();
         let a = Array::load(Arc::new(Gate(Mutex::new(gate)))).unwrap().remove(0);
         (open, a)
@@ -142,7 +143,7 @@ fn a_full_queue_holds_the_sender_back_until_there_is_room() {
         session.limits(Limits { max_inputs: 0, max_insts: 0 });
         let before = session.active();
         let place = streams()[3];
-        let (open, gate) = Gate::new();
+        let (open, gate) = Gate::closed();
         async_eval(std::slice::from_ref(&gate)).unwrap();
         let (tell, told) = channel();
         let sender = std::thread::spawn(move || {
@@ -194,25 +195,6 @@ fn a_chain_of_a_million_nodes_is_built_evaluated_and_dropped() {
             assert_eq!(x.to_vec::<f32>().unwrap(), [1e6, 1_000_000.5]);
             drop(x);
             drop(chain(1_000_000));
-        });
-    });
-}
-
-#[test]
-fn a_ladder_of_two_million_splits_and_joins_is_built_evaluated_and_dropped() {
-    within("the ladder", LIMIT, || {
-        let _session = Session::new();
-        on_small_stack(|| {
-            let ladder = |rungs: usize| {
-                let mut x = Array::from_slice(&[1f32, 2.0], &[2]).unwrap();
-                for _ in 0..rungs {
-                    let parts = x.split(2, 0).unwrap();
-                    x = Array::concatenate(&[parts[1].clone(), parts[0].clone()], 0).unwrap();
-                }
-                x
-            };
-            assert_eq!(ladder(1_000_000).to_vec::<f32>().unwrap(), [1.0, 2.0]);
-            drop(ladder(1_000_000));
         });
     });
 }

@@ -218,8 +218,8 @@ pub fn apply(s: &Step, a: &Array, b: &Array) -> Result<Array> {
             a.slice_update(&part, &[s.number.max(1), 0])
         }
         Take => a.take(&index(s.number)?, (s.number % 2) as i32),
-        Sort => a.sort(1, s.number % 2 == 0),
-        CumSum => a.cumsum(0, s.number % 2 == 0, true)?.sin(),
+        Sort => a.sort(1, s.number.is_multiple_of(2)),
+        CumSum => a.cumsum(0, s.number.is_multiple_of(2), true)?.sin(),
         Softmax => a.softmax(1),
         RmsNorm => a.rms_norm(None, 1e-5)?.sin(),
         Constant => a.add(&Array::full(&[SIDE, SIDE], s.number as f32)?)?.sin(),
