@@ -81,6 +81,55 @@ fn narrow_limits_on_fusion_change_nothing() {
     });
 }
 
+/// One step of a toy decoder: writes a row of the cache, attends to all rows, gives the next row.
+fn step(
+    x: &Array,
+    cache: &Array,
+    at: usize,
+    mut place: impl FnMut() -> olivine_core::Stream,
+) -> Result<(Array, Array)> {
+    let k = place().scope(|| x.sin())?;
+    let cache = place().scope(|| cache.slice_update(&k, &[at, 0]))?;
+    let scores = place().scope(|| x.matmul(&cache.t()?))?;
+    let weights = place().scope(|| scores.softmax(-1))?;
+    let mixed = place().scope(|| weights.matmul(&cache))?;
+    let next = place().scope(|| mixed.add(x)?.scale(0.7)?.sin())?;
+    Ok((next, cache))
+}
+
+#[test]
+fn a_generation_loop_with_a_cache_mixed_op_by_op_equals_one_stream() {
+    within("generation loop", LIMIT, || {
+        let session = Session::new();
+        let (rows, width, steps) = (64, 16, 60);
+        let start: Vec<f32> = (0..width).map(|i| i as f32 / 7.0 - 1.0).collect();
+        let generate = |mut place: Box<dyn FnMut() -> olivine_core::Stream>| -> Vec<Vec<f32>> {
+            let mut x = Array::from_slice(&start, &[1, width]).unwrap();
+            let mut cache = Array::zeros(&[rows, width], olivine_core::Dtype::F32).unwrap();
+            let mut out = Vec::new();
+            for at in 0..steps {
+                let (next, filled) = step(&x, &cache, at, &mut place).unwrap();
+                // The next step is sent before the last one's value is read.
+                async_eval(&[next.clone(), filled.clone()]).unwrap();
+                out.push(x.to_vec::<f32>().unwrap());
+                (x, cache) = (next, filled);
+            }
+            out
+        };
+        let cpu = streams()[0];
+        let expected = generate(Box::new(move || cpu));
+        for seed in 0..30 {
+            session.delay(Duration::from_micros(100), seed);
+            session.caching(seed.is_multiple_of(2));
+            let before = session.active();
+            let mut scatter = scattered(seed);
+            let got = generate(Box::new(move || scatter(0)));
+            assert!(got == expected, "schedule {seed}");
+            nothing_leaked(&session, &before, "after a generation");
+        }
+    });
+}
+
 #[test]
 fn a_replica_is_read_on_every_device_and_given_up_on_each() {
     within("replicas", LIMIT, || {

@@ -199,6 +199,25 @@ fn a_chain_of_a_million_nodes_is_built_evaluated_and_dropped() {
     });
 }
 
+#[test]
+fn a_ladder_of_two_million_splits_and_joins_is_built_evaluated_and_dropped() {
+    within("the ladder", LIMIT, || {
+        let _session = Session::new();
+        on_small_stack(|| {
+            let ladder = |rungs: usize| {
+                let mut x = Array::from_slice(&[1f32, 2.0], &[2]).unwrap();
+                for _ in 0..rungs {
+                    let parts = x.split(2, 0).unwrap();
+                    x = Array::concatenate(&[parts[1].clone(), parts[0].clone()], 0).unwrap();
+                }
+                x
+            };
+            assert_eq!(ladder(1_000_000).to_vec::<f32>().unwrap(), [1.0, 2.0]);
+            drop(ladder(1_000_000));
+        });
+    });
+}
+
 /// Memory of this process.
 fn resident() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();

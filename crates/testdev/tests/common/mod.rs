@@ -81,7 +81,29 @@ pub enum Kind {
 
 use Kind::*;
 
-const KINDS: [Kind; 11] = [Sin, Sigmoid, Half, Add, Mul, Max, Select, Transpose, Reverse, Reshape, Constant];
+const KINDS: [Kind; 21] = [
+    Sin,
+    Sigmoid,
+    Half,
+    Add,
+    Mul,
+    Max,
+    Select,
+    Matmul,
+    CenterRows,
+    MaxOfColumns,
+    Transpose,
+    Reverse,
+    Reshape,
+    SwapHalves,
+    SliceUpdate,
+    Take,
+    Sort,
+    CumSum,
+    Softmax,
+    RmsNorm,
+    Constant,
+];
 
 /// One step: what, of which earlier values, and which value nobody holds any longer afterwards.
 #[derive(Debug, Clone)]
