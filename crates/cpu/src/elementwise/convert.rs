@@ -35,6 +35,10 @@ pub(super) fn copy(size: usize) -> Step {
     }
 }
 
+/// Bytes of a result from which it is written past the caches: it would not stay in them, and a line that is
+/// written as a whole need not be read first.
+pub(super) const STREAM: usize = 16 << 20;
+
 /// Copies elements of a size past the caches. The last of such copies is followed by [`stream_end`].
 #[cfg(target_arch = "x86_64")]
 pub(super) fn stream(size: usize) -> Step {

@@ -1,6 +1,9 @@
 //! Row-major copies of any layout.
 
+use super::convert::{self, STREAM};
 use super::strided::{Strided, gather_bytes};
+use crate::kernels::tile;
+use crate::lanes::{Kernel, Lanes, dispatch};
 use crate::pool;
 use crate::raw::Ptr;
 use smallvec::SmallVec;
@@ -79,6 +82,8 @@ impl Transposed {
         let size = size_of::<T>() as isize;
         let count: usize = self.batch.iter().map(|b| b.0).product();
         let strips = self.rows.0.div_ceil(BLOCK);
+        let large = count * self.rows.0 * self.cols.0 * size as usize >= STREAM;
+        let store = if large { convert::stream(size as usize) } else { convert::copy(size as usize) };
         // At least a few blocks a task.
         let bytes = BLOCK * self.cols.0 * size as usize;
         let grain = (GRAIN / bytes.max(1)).max(1);
@@ -101,29 +106,87 @@ impl Transposed {
                     let cols = BLOCK.min(self.cols.0 - start);
                     // Whole rows of the source first, then whole rows of the copy: neither side is touched by
                     // parts of a line, however unfortunate the strides are for the cache.
-                    for j in 0..cols {
-                        // SAFETY: row `start + j` of the source holds `rows` elements from here on.
-                        let line = unsafe {
-                            std::slice::from_raw_parts(from.offset((start + j) as isize * self.cols.1), rows)
-                        };
-                        for (i, &v) in line.iter().enumerate() {
-                            block[i * BLOCK + j] = v;
-                        }
+                    let source = Source {
+                        first: from.wrapping_offset(start as isize * self.cols.1),
+                        stride: self.cols.1,
+                    };
+                    // SAFETY: `cols` rows of the source from `start` on hold `rows` elements each from here on.
+                    unsafe { source.turn(cols, rows, &mut block) };
+                    // The rows of the next block lie far apart, where no prefetcher of the machine finds them.
+                    for j in BLOCK..BLOCK + BLOCK.min(self.cols.0 - start - cols) {
+                        source.prefetch(j, rows);
                     }
                     for i in 0..rows {
-                        // SAFETY: row `first + i` of the copy holds `cols` elements from `start` on, which
-                        // belong to this task.
-                        unsafe {
-                            std::ptr::copy_nonoverlapping(
-                                block[i * BLOCK..].as_ptr(),
-                                to.offset(i as isize * self.rows.1 + start as isize),
-                                cols,
-                            );
-                        }
+                        let line = to.wrapping_offset(i as isize * self.rows.1 + start as isize);
+                        // SAFETY: row `first + i` of the copy holds `cols` elements from `start` on, which belong
+                        // to this task.
+                        unsafe { store(line.cast(), [block[i * BLOCK..].as_ptr().cast(); 3], cols) };
                     }
                 }
             }
+            convert::stream_end();
         });
+    }
+}
+
+/// Rows of a transposition's source, `stride` elements apart.
+struct Source<T> {
+    first: *const T,
+    stride: isize,
+}
+
+impl<T: Copy> Source<T> {
+    /// Writes the transpose of the first `count` rows of `len` elements to a block.
+    ///
+    /// # Safety
+    /// The rows are readable.
+    #[inline(always)]
+    unsafe fn turn(&self, count: usize, len: usize, block: &mut [T; BLOCK * BLOCK]) {
+        if let (4, Ok(stride)) = (size_of::<T>(), usize::try_from(self.stride)) {
+            // The bits of any type of four bytes pass through the vectors unchanged.
+            let turn = Turn { src: self.first.cast(), stride, count, len, dst: block.as_mut_ptr().cast() };
+            dispatch(turn);
+            return;
+        }
+        for j in 0..count {
+            // SAFETY: the caller's promise.
+            let line =
+                unsafe { std::slice::from_raw_parts(self.first.offset(j as isize * self.stride), len) };
+            for (i, &v) in line.iter().enumerate() {
+                block[i * BLOCK + j] = v;
+            }
+        }
+    }
+
+    /// Brings row `j` nearer.
+    #[inline(always)]
+    fn prefetch(&self, j: usize, len: usize) {
+        #[cfg(target_arch = "x86_64")]
+        for i in (0..len * size_of::<T>()).step_by(64) {
+            let p = self.first.wrapping_offset(j as isize * self.stride).cast::<i8>().wrapping_add(i);
+            // SAFETY: the instruction is in the baseline and does nothing that can be observed.
+            unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(p) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (j, len);
+    }
+}
+
+/// [`Source::turn`] in vectors of 32-bit elements.
+struct Turn {
+    src: *const f32,
+    stride: usize,
+    count: usize,
+    len: usize,
+    dst: *mut f32,
+}
+
+impl Kernel for Turn {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Lanes>(self, s: S) {
+        // SAFETY: `Source::turn` passes readable rows and a block of `BLOCK` by `BLOCK` elements.
+        unsafe { tile::transpose(s, self.count, self.len, self.src, self.stride, self.dst, BLOCK) }
     }
 }
 

@@ -51,10 +51,6 @@ pub(super) struct Program {
     cost: usize,
 }
 
-/// Bytes of a result from which it is written past the caches: it would not stay in them, and a line that is
-/// written as a whole need not be read first.
-const STREAM: usize = 16 << 20;
-
 /// A tile that holds one value everywhere.
 struct Constant {
     place: Place,
@@ -120,7 +116,7 @@ impl Program {
         n: usize,
     ) -> Result<Program> {
         // A line that an argument was just read from is in the cache already.
-        let streams = !shared && expr.outputs.iter().all(|&o| n * expr.dtype(o).size() >= STREAM);
+        let streams = !shared && expr.outputs.iter().all(|&o| n * expr.dtype(o).size() >= convert::STREAM);
         let program = Program {
             constants: SmallVec::new(),
             feeds: SmallVec::new(),

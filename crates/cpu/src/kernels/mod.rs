@@ -18,7 +18,7 @@ pub mod sort;
 mod strided;
 #[cfg(test)]
 mod testing;
-mod tile;
+pub(crate) mod tile;
 pub mod update;
 mod wide;
 

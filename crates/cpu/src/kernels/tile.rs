@@ -139,7 +139,7 @@ pub(super) unsafe fn multiply<S: Lanes>(s: S, p: Product) {
 /// # Safety
 /// `src` is readable and `dst` writable over those extents, and they do not overlap.
 #[inline(always)]
-pub(super) unsafe fn transpose<S: Lanes>(
+pub(crate) unsafe fn transpose<S: Lanes>(
     s: S,
     rows: usize,
     cols: usize,
