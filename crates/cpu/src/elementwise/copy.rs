@@ -195,29 +195,38 @@ mod tests {
     use super::*;
     use olivine_core::{Layout, Shape};
 
-    #[test]
-    fn transpositions_of_any_extent() {
+    fn check<T: Copy + Default + PartialEq + std::fmt::Debug>(number: impl Fn(usize) -> T) {
         for dims in [[1, 9, 70], [3, 64, 64], [2, 130, 8], [1, 1, 200], [2, 65, 129]] {
             let layout = Layout::contiguous(Shape::new(&dims));
             let n = layout.elements();
-            let data: Vec<u32> = (0..n as u32).collect();
+            let data: Vec<T> = (0..n).map(&number).collect();
             for perm in [[0, 2, 1], [2, 1, 0], [1, 2, 0], [2, 0, 1], [1, 0, 2]] {
                 let turned = layout.transpose(&perm);
-                let mut got = vec![0u32; n];
+                let mut got = vec![T::default(); n];
                 let (src, dst) = (Ptr::new(data.as_ptr() as *mut u8), Ptr::new(got.as_mut_ptr().cast()));
                 // SAFETY: the layout covers `data`, and `got` is as long.
-                unsafe { copy(src, &Strided::of(&turned), 4, dst, n) };
+                unsafe { copy(src, &Strided::of(&turned), size_of::<T>(), dst, n) };
                 let (s, t) = (turned.shape(), turned.strides());
                 let mut want = Vec::with_capacity(n);
                 for i in 0..s[0] {
                     for j in 0..s[1] {
                         for k in 0..s[2] {
-                            want.push((i as isize * t[0] + j as isize * t[1] + k as isize * t[2]) as u32);
+                            want.push(
+                                data[(i as isize * t[0] + j as isize * t[1] + k as isize * t[2]) as usize],
+                            );
                         }
                     }
                 }
                 assert_eq!(got, want, "{dims:?} {perm:?}");
             }
         }
+    }
+
+    #[test]
+    fn transpositions_of_any_extent() {
+        check(|i| i as u8);
+        check(|i| i as u16);
+        check(|i| i as u32);
+        check(|i| i as u64);
     }
 }
