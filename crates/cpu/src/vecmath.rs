@@ -33,6 +33,7 @@ pub fn exp<S: Lanes>(s: S, x: S::F) -> S::F {
 /// 2^x for x <= 0, within 2e-7 of its size, 0 for -inf; NaN stays NaN.
 ///
 /// Half the work of [`exp`]: what the weights of an attention need.
+#[allow(clippy::approx_constant, reason = "a minimax coefficient near ln 2, not ln 2")]
 #[inline(always)]
 pub fn exp2_weight<S: Lanes>(s: S, x: S::F) -> S::F {
     let (n, r) = s.split(x);
