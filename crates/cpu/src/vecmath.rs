@@ -114,7 +114,7 @@ pub fn tanh<S: Lanes>(s: S, x: S::F) -> S::F {
     signed_as(s, s.select(s.lt(a, s.splat(0.63)), near, far), x)
 }
 
-/// 1 / (1 + e^-x) within 2 units in the last place.
+/// 1 / (1 + e^-x) within 3 units in the last place.
 #[inline(always)]
 pub fn sigmoid<S: Lanes>(s: S, x: S::F) -> S::F {
     // e^-|x| never overflows, and for negative x the same quotient with it above the line is the value.

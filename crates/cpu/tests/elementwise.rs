@@ -164,7 +164,7 @@ fn functions_of_one_argument() -> Result<()> {
             if d == Dtype::C64 || unary(op, 0.5).is_none() {
                 continue;
             }
-            let y = values(&Array::from_op(Op::Unary(op), &[x.clone()])?)?;
+            let y = values(&Array::from_op(Op::Unary(op), std::slice::from_ref(&x))?)?;
             for (&x, &y) in xs.iter().zip(&y) {
                 let want = unary(op, x).unwrap_or(f64::NAN);
                 let what = format!("{} of {x:e} ({d})", op.name());
@@ -410,7 +410,7 @@ fn complex_numbers() -> Result<()> {
     let one = Array::from_slice(&[c(1.0, 0.0); 5], &[5])?;
     near(&s.multiply(&one.add(&a.negative()?.exp()?)?)?, vec![c(1.0, 0.0); 5])?;
     assert_eq!(a.abs()?.to_vec::<f32>()?[4], 5.0);
-    let part = |u| Array::from_op(Op::Unary(u), &[a.clone()]);
+    let part = |u| Array::from_op(Op::Unary(u), std::slice::from_ref(&a));
     assert_eq!(part(Unary::Real)?.to_vec::<f32>()?, [1.0, -3.0, 0.0, -4.0, 3.0]);
     assert_eq!(part(Unary::Imag)?.to_vec::<f32>()?, [2.0, 0.5, -1.0, 0.0, 4.0]);
     near(&part(Unary::Conj)?, v.iter().map(|z| c(z.re, -z.im)).collect())?;
@@ -421,7 +421,7 @@ fn complex_numbers() -> Result<()> {
 
 /// Functions of `f32` over their whole range against `f64`.
 #[test]
-fn vector_mathematics_is_within_two_units() -> Result<()> {
+fn vector_mathematics_is_within_its_bounds() -> Result<()> {
     olivine_cpu::register();
     // Every 9973rd float: all exponents and both signs.
     let xs: Vec<f32> = (0..u32::MAX / 9973).map(|i| f32::from_bits(i * 9973)).collect();
@@ -430,10 +430,12 @@ fn vector_mathematics_is_within_two_units() -> Result<()> {
         if unary(op, 0.5).is_none() || op.output(Dtype::F32)? != Dtype::F32 {
             continue;
         }
-        let y = Array::from_op(Op::Unary(op), &[x.clone()])?.to_vec::<f32>()?;
+        // An exponential, a sum and a quotient, each rounded.
+        let units = if op == Unary::Sigmoid { 3.0 } else { 2.0 };
+        let y = Array::from_op(Op::Unary(op), std::slice::from_ref(&x))?.to_vec::<f32>()?;
         for (&x, &y) in xs.iter().zip(&y) {
             let want = unary(op, x as f64).unwrap_or(f64::NAN);
-            check(&format!("{}({x:e})", op.name()), y as f64, want, Dtype::F32, 2.0);
+            check(&format!("{}({x:e})", op.name()), y as f64, want, Dtype::F32, units);
         }
     }
     Ok(())

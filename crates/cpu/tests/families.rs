@@ -47,11 +47,9 @@ fn products_of_every_type_and_layout() -> Result<()> {
             at.eval()?;
             let double: Vec<f64> = want.iter().map(|v| v * 2.0).collect();
             assert_eq!(floats(&at.swapaxes(-1, -2)?.matmul(&b)?)?, double, "{d} {lead:?} transposed");
-            let wide = Array::concatenate(&[a.clone(), a.clone()], -1);
-            if let Ok(Ok(_)) = wide.as_ref().map(|w| w.eval()) {
-                let part = wide?.slice_axis(-1, k as i64 as usize, 2 * k)?;
-                assert_eq!(floats(&part.matmul(&b)?)?, want, "{d} {lead:?} sliced");
-            }
+            let wide = Array::concatenate(&[a.clone(), a.clone()], -1)?;
+            let part = wide.slice_axis(-1, k, 2 * k)?;
+            assert_eq!(floats(&part.matmul(&b)?)?, want, "{d} {lead:?} sliced");
         }
     }
     Ok(())
@@ -65,8 +63,7 @@ fn packed_products_equal_unpacked_ones() -> Result<()> {
         let dims = [&lead[..], &[rows, cols]].concat();
         let w = numbers(&dims, Dtype::F32)?;
         let parts = Array::from_op_multi(Op::Quant(Quant::Quantize(spec)), &[w])?;
-        let unpacked =
-            Array::from_op(Op::Quant(Quant::Dequantize { spec, dtype: Dtype::F32 }), &parts.to_vec())?;
+        let unpacked = Array::from_op(Op::Quant(Quant::Dequantize { spec, dtype: Dtype::F32 }), &parts)?;
         for transpose in [true, false] {
             let (inner, full) =
                 if transpose { (cols, unpacked.swapaxes(-1, -2)?) } else { (rows, unpacked.clone()) };
