@@ -87,6 +87,19 @@ impl Stream {
         f()
     }
 
+    /// Runs `f` with a stream chosen anew for every operation of this thread that no [`Stream::scope`]
+    /// decides about. Values do not depend on the choice, which is what tests use it for.
+    pub fn scatter<T>(choose: impl FnMut() -> Stream + 'static, f: impl FnOnce() -> T) -> T {
+        struct Restore(Option<Choose>);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                CHOOSE.set(self.0.take());
+            }
+        }
+        let _restore = Restore(CHOOSE.replace(Some(Box::new(choose))));
+        f()
+    }
+
     /// Waits until everything sent to this stream so far is done; the error of the stream, if it has one.
     pub fn synchronize(self) -> Result<()> {
         let b = backend::get(self.device)?;
@@ -102,15 +115,26 @@ impl fmt::Display for Stream {
     }
 }
 
+type Choose = Box<dyn FnMut() -> Stream>;
+
 thread_local! {
     static SCOPED: Cell<Option<Stream>> = const { Cell::new(None) };
+    static CHOOSE: Cell<Option<Choose>> = const { Cell::new(None) };
 }
 static DEFAULT: Mutex<Device> = Mutex::new(Device::CPU);
 
 /// Stream that new operations of this thread go to: the innermost [`Stream::scope`], or the default
 /// stream of the [`default_device`].
 pub fn current_stream() -> Stream {
-    SCOPED.get().unwrap_or_else(|| Stream::default_of(default_device()))
+    SCOPED.get().or_else(chosen).unwrap_or_else(|| Stream::default_of(default_device()))
+}
+
+fn chosen() -> Option<Stream> {
+    // Taken out meanwhile, so that a choice that asks for the current stream gets the default one.
+    let mut choose = CHOOSE.take()?;
+    let stream = choose();
+    CHOOSE.set(Some(choose));
+    Some(stream)
 }
 
 /// Device that new operations go to where no stream is given.

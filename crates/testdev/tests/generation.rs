@@ -2,12 +2,11 @@
 
 mod common;
 
-use common::{LIMIT, Rng, nothing_leaked};
-use olivine_core::{Array, Device, set_default_device};
+use common::{LIMIT, nothing_leaked, scattered};
+use olivine_core::{Array, Device, Stream, set_default_device};
 use olivine_lm::{GenerateOptions, Loaded, generate, load};
 use olivine_testdev::{Session, device, within};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const MODELS: [&str; 2] = ["tiny_llama", "tiny_gemma3"];
@@ -61,30 +60,10 @@ impl Drop for DefaultDevice {
     }
 }
 
-/// Runs `f` while another thread moves the default device about, so that each operation goes to whichever
-/// it is just then. What comes out must not depend on it.
+/// Runs `f` with every operation on a random stream.
 fn moving_about<T>(seed: u64, f: impl FnOnce() -> T) -> T {
-    let _back = DefaultDevice::set(Device::CPU);
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|s| {
-        s.spawn(|| {
-            let mut rng = Rng::new(seed);
-            while !stop.load(Ordering::Relaxed) {
-                let to = [Device::CPU, device(0), device(1), device(2)][rng.below(4)];
-                set_default_device(to).unwrap();
-                (0..rng.below(200)).for_each(|_| std::hint::spin_loop());
-            }
-        });
-        // Also when `f` panics, or the scope would wait for ever.
-        struct Stop<'a>(&'a AtomicBool);
-        impl Drop for Stop<'_> {
-            fn drop(&mut self) {
-                self.0.store(true, Ordering::Relaxed);
-            }
-        }
-        let _stop = Stop(&stop);
-        f()
-    })
+    let mut next = scattered(seed);
+    Stream::scatter(move || next(0), f)
 }
 
 #[test]
@@ -120,7 +99,7 @@ fn a_model_spread_over_devices_op_by_op_generates_what_it_does_on_the_cpu() {
             let (expected, _) = tokens(&loaded, 24);
             let on_cpu = logits(&loaded);
             session.settle(&common::streams());
-            for seed in 0..6 {
+            for seed in 0..12 {
                 session.delay(Duration::from_micros(if seed == 0 { 0 } else { 30 }), seed);
                 session.caching(seed.is_multiple_of(2));
                 let was = session.tasks();
