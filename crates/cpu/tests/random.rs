@@ -137,6 +137,7 @@ fn draws_stay_within_their_ends() -> Result<()> {
 
 #[test]
 fn senseless_draws_are_errors() -> Result<()> {
+    olivine_cpu::register();
     let k = key(0)?;
     assert!(matches!(randint(5, 2, &[4], Dtype::I32, Some(&k)), Err(Error::Value { op: "randint", .. })));
     assert!(matches!(randint(0, 300, &[4], Dtype::U8, Some(&k)), Err(Error::Value { op: "randint", .. })));
