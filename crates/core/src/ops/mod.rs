@@ -12,4 +12,5 @@ mod shape;
 mod sort;
 
 pub use fast::Mask;
+pub use operators::Number;
 pub use shape::{concatenate, stack};

@@ -3,6 +3,20 @@
 use crate::{Array, Result};
 use std::ops::{Add, Div, Mul, Neg, Rem, Sub};
 
+/// Rust numbers that stand beside an array and take its type where that holds them.
+///
+/// One generic implementation instead of one for each type, so that `&x * 2.0` has one meaning for the
+/// compiler to infer.
+pub trait Number: Copy {
+    /// The nearest `f64`.
+    fn to_f64(self) -> f64;
+}
+
+macro_rules! number {
+    ($($t:ty),*) => { $( impl Number for $t { fn to_f64(self) -> f64 { f64::from(self) } } )* };
+}
+number!(f32, f64, i32);
+
 #[track_caller]
 fn expect(r: Result<Array>) -> Array {
     match r {
@@ -33,23 +47,22 @@ macro_rules! operator {
             #[track_caller]
             fn $method(self, other: Array) -> Array { expect(Array::$name(&self, &other)) }
         }
-        operator!(@scalar $trait $method $name f32);
-        operator!(@scalar $trait $method $name f64);
-        operator!(@scalar $trait $method $name i32);
-    )* };
-    (@scalar $trait:ident $method:ident $name:ident $t:ty) => {
-        impl $trait<$t> for &Array {
+        impl<T: Number> $trait<T> for &Array {
             type Output = Array;
             #[track_caller]
-            fn $method(self, other: $t) -> Array {
-                expect(self.weak(other as f64, stringify!($name)).and_then(|o| Array::$name(self, &o)))
+            fn $method(self, other: T) -> Array {
+                expect(self.weak(other.to_f64(), stringify!($name)).and_then(|o| Array::$name(self, &o)))
             }
         }
-        impl $trait<$t> for Array {
+        impl<T: Number> $trait<T> for Array {
             type Output = Array;
             #[track_caller]
-            fn $method(self, other: $t) -> Array { $trait::$method(&self, other) }
+            fn $method(self, other: T) -> Array { $trait::$method(&self, other) }
         }
+        operator!(@left $trait $method $name f64);
+        operator!(@left $trait $method $name i32);
+    )* };
+    (@left $trait:ident $method:ident $name:ident $t:ty) => {
         impl $trait<&Array> for $t {
             type Output = Array;
             #[track_caller]
