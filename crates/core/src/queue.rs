@@ -182,25 +182,24 @@ impl HostQueue {
     }
 
     fn execute(&self, seq: u64, task: Task) {
-        let outcome = if self.errors.load(Ordering::Acquire) && self.outcome(seq).is_err() {
-            // Skipped; dropping the task frees what it holds.
-            Ok(())
-        } else {
-            match task {
-                Task::Wait(event) => event.wait(),
-                Task::Run { op, work } => {
-                    let hooked = self.hook.as_ref().map_or(Ok(()), |h| h(op, seq));
-                    hooked.and_then(|()| {
-                        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-                            let msg = panic
-                                .downcast_ref::<String>()
-                                .map(String::as_str)
-                                .or_else(|| panic.downcast_ref::<&str>().copied())
-                                .unwrap_or("unknown panic");
-                            Err(Error::Device { op, device: self.stream.device, msg: msg.to_string() })
-                        })
+        let outcome = match task {
+            // Never skipped, whatever failed before: work that is sent when that error has been taken relies
+            // on this wait, or on it having been noted as the newest one.
+            Task::Wait(event) => event.wait(),
+            // Dropping the task frees what it holds.
+            Task::Run { .. } if self.errors.load(Ordering::Acquire) && self.outcome(seq).is_err() => Ok(()),
+            Task::Run { op, work } => {
+                let hooked = self.hook.as_ref().map_or(Ok(()), |h| h(op, seq));
+                hooked.and_then(|()| {
+                    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+                        let msg = panic
+                            .downcast_ref::<String>()
+                            .map(String::as_str)
+                            .or_else(|| panic.downcast_ref::<&str>().copied())
+                            .unwrap_or("unknown panic");
+                        Err(Error::Device { op, device: self.stream.device, msg: msg.to_string() })
                     })
-                }
+                })
             }
         };
         if let Err(e) = outcome {
@@ -482,6 +481,43 @@ mod tests {
             .collect();
         for (i, (e, ok)) in events.iter().enumerate() {
             assert_eq!((*ok, e.is_ok()), (i % 3 != 1, i % 3 != 1), "{i}");
+        }
+    }
+
+    #[test]
+    fn a_wait_between_an_error_and_its_taking_still_holds_for_later_work() {
+        // The queue fails, is told to wait for slow work elsewhere, and loses its error. What is sent then
+        // and needs the slow work used to run without waiting for it.
+        for again in [false, true] {
+            let (a, b) = (queue(), HostQueue::new(Stream { device: Device::CPU, id: 9 }, None));
+            let written = Arc::new(AtomicBool::new(false));
+            let (open, gate) = std::sync::mpsc::channel::<()>();
+            let w = written.clone();
+            let slow = a
+                .send("t", move || {
+                    gate.recv().expect("the test opens the gate");
+                    w.store(true, Ordering::SeqCst);
+                    Ok(())
+                })
+                .unwrap();
+            let bad = b.send("t", || Err(Error::value("t", "boom"))).unwrap();
+            while !bad.is_done() {
+                thread::yield_now();
+            }
+            b.wait_for(&slow).unwrap();
+            assert!(bad.wait().is_err());
+            if again {
+                b.wait_for(&slow).unwrap();
+            }
+            let seen = written.clone();
+            let read = b
+                .send("t", move || {
+                    if seen.load(Ordering::SeqCst) { Ok(()) } else { Err(Error::value("t", "too early")) }
+                })
+                .unwrap();
+            thread::sleep(std::time::Duration::from_millis(5));
+            open.send(()).unwrap();
+            read.wait().unwrap();
         }
     }
 }
