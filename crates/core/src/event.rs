@@ -14,7 +14,7 @@ pub trait Timeline: Send + Sync {
     fn stream(&self) -> Stream;
     /// Number of the newest piece of work that was sent.
     fn last(&self) -> u64;
-    /// Outcome of piece `seq`, or `None` while it is not done.
+    /// Outcome of piece `seq`, or `None` while it is open: neither done nor bound to be skipped.
     fn poll(&self, seq: u64) -> Option<Result<()>>;
     /// Blocks until piece `seq` is done. Takes the error of the stream if that is the outcome.
     fn wait(&self, seq: u64) -> Result<()>;

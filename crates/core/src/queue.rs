@@ -242,7 +242,7 @@ impl HostQueue {
         Some(Owned(self.clone()))
     }
 
-    /// Outcome of a piece that is done or was skipped.
+    /// Outcome of a piece, as far as it is decided: an error when it failed or is or will be skipped.
     fn outcome(&self, seq: u64) -> Result<()> {
         if !self.errors.load(Ordering::Acquire) {
             return Ok(());
@@ -275,7 +275,13 @@ impl Timeline for HostQueue {
     }
 
     fn poll(&self, seq: u64) -> Option<Result<()>> {
-        (self.done.load(Ordering::Acquire) >= seq).then(|| self.outcome(seq))
+        let done = self.done.load(Ordering::Acquire) >= seq;
+        // What will be skipped has failed already, though its turn may not have come: work that is sent now
+        // would not be stopped by an error that has been taken.
+        match self.outcome(seq) {
+            Err(e) => Some(Err(e)),
+            Ok(()) => done.then_some(Ok(())),
+        }
     }
 
     fn wait(&self, seq: u64) -> Result<()> {
@@ -519,5 +525,23 @@ mod tests {
             open.send(()).unwrap();
             read.wait().unwrap();
         }
+    }
+
+    #[test]
+    fn what_will_be_skipped_counts_as_failed_before_its_turn() {
+        // Work that read the result of such a piece, sent when the error had been taken, ran on garbage.
+        let (a, b) = (queue(), HostQueue::new(Stream { device: Device::CPU, id: 9 }, None));
+        let (open, gate) = std::sync::mpsc::channel::<()>();
+        let slow = a.send("t", move || gate.recv().map_err(|e| Error::value("t", e.to_string()))).unwrap();
+        let bad = b.send("t", || Err(Error::value("t", "boom"))).unwrap();
+        b.wait_for(&slow).unwrap();
+        let behind = b.send("t", || Ok(())).unwrap();
+        assert!(bad.wait().is_err());
+        assert!(b.done.load(Ordering::Acquire) < behind.seq(), "its turn has not come");
+        assert!(matches!(behind.poll(), Some(Err(_))));
+        let later = b.send("t", || Ok(())).unwrap();
+        assert!(later.poll().is_none());
+        open.send(()).unwrap();
+        assert!(later.wait().is_ok() && behind.wait().is_err());
     }
 }
