@@ -18,6 +18,8 @@ use olivine_core::{Complex64, Dtype, Error, Result};
 use std::marker::PhantomData;
 use std::ops::Range;
 
+/// Accumulators that take turns when only the total of a part is wanted.
+const TURNS: usize = 8;
 /// Elements of one part of a row.
 const PART: usize = 1 << 16;
 /// Elements that a task takes at least.
@@ -199,9 +201,8 @@ impl<W: Wide, F: Fold<W>> Job<'_, W, F> {
         if self.params.reverse { (self.along.len as isize - 1, -1) } else { (0, 1) }
     }
 
-    /// Takes steps `range` of the scan of the row at `at` from `acc` on; `write` says whether to store what it
-    /// gives, or only to find its end.
-    fn part(&self, at: [isize; 2], range: Range<usize>, mut acc: F::Acc, write: bool) -> F::Acc {
+    /// Takes steps `range` of the scan of the row at `at` from `acc` on.
+    fn part(&self, at: [isize; 2], range: Range<usize>, mut acc: F::Acc) {
         let [from, to] = self.along.strides;
         let (first, step) = self.steps();
         let (mut buf, mut values) = ([W::default(); BLOCK], [F::START; BLOCK]);
@@ -209,20 +210,40 @@ impl<W: Wide, F: Fold<W>> Job<'_, W, F> {
         while start < range.end {
             let n = BLOCK.min(range.end - start);
             let place = first + start as isize * step;
-            // SAFETY: steps of a row are elements of it.
-            let xs = unsafe { self.load(at[0] + place * from, step * from, n, &mut buf) };
-            for (&x, value) in xs.iter().zip(&mut values) {
-                let next = F::push(acc, x);
-                *value = if self.params.inclusive { next } else { acc };
-                acc = next;
-            }
-            if write {
-                // SAFETY: as above; a row, or a part of one, belongs to one task.
-                unsafe { self.store(&values[..n], at[1] + place * to, step * to) };
+            // SAFETY: steps of a row are elements of it; a row, or a part of one, belongs to one task.
+            unsafe {
+                let xs = self.load(at[0] + place * from, step * from, n, &mut buf);
+                for (&x, value) in xs.iter().zip(&mut values) {
+                    let next = F::push(acc, x);
+                    *value = if self.params.inclusive { next } else { acc };
+                    acc = next;
+                }
+                self.store(&values[..n], at[1] + place * to, step * to);
             }
             start += n;
         }
-        acc
+    }
+
+    /// What steps `range` of the row at `at` come to.
+    fn total(&self, at: isize, range: Range<usize>) -> F::Acc {
+        let from = self.along.strides[0];
+        let (first, step) = self.steps();
+        let mut buf = [W::default(); BLOCK];
+        let mut acc = [F::START; TURNS];
+        let mut start = range.start;
+        while start < range.end {
+            let n = BLOCK.min(range.end - start);
+            let place = first + start as isize * step;
+            // SAFETY: steps of a row are elements of it.
+            let xs = unsafe { self.load(at + place * from, step * from, n, &mut buf) };
+            for turn in xs.chunks(TURNS) {
+                for (a, &x) in acc.iter_mut().zip(turn) {
+                    *a = F::push(*a, x);
+                }
+            }
+            start += n;
+        }
+        acc.into_iter().fold(F::START, F::merge)
     }
 
     /// Scans rows one element after the other.
@@ -233,7 +254,7 @@ impl<W: Wide, F: Fold<W>> Job<'_, W, F> {
             parallel_ranges(n, (GRAIN / len).max(1), &|range| {
                 let mut walk = Walk::new(&self.kept, [0, 0], range.start);
                 for _ in range {
-                    self.part(walk.at, 0..len, F::START, true);
+                    self.part(walk.at, 0..len, F::START);
                     walk.step();
                 }
             });
@@ -243,8 +264,8 @@ impl<W: Wide, F: Fold<W>> Job<'_, W, F> {
         let places = Shared(totals.as_mut_ptr());
         let bounds = |k: usize| k * PART..((k + 1) * PART).min(len);
         parallel_for(n * parts, &|task| {
-            let at = Walk::new(&self.kept, [0, 0], task / parts).at;
-            let total = self.part(at, bounds(task % parts), F::START, false);
+            let at = Walk::new(&self.kept, [0, 0], task / parts).at[0];
+            let total = self.total(at, bounds(task % parts));
             // SAFETY: `task` is below the length of `totals`.
             unsafe { *places.get().add(task) = total };
         });
@@ -259,7 +280,7 @@ impl<W: Wide, F: Fold<W>> Job<'_, W, F> {
         let totals = &totals;
         parallel_for(n * parts, &|task| {
             let at = Walk::new(&self.kept, [0, 0], task / parts).at;
-            self.part(at, bounds(task % parts), totals[task], true);
+            self.part(at, bounds(task % parts), totals[task]);
         });
     }
 

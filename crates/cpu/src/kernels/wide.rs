@@ -73,11 +73,22 @@ macro_rules! store {
         /// # Safety
         /// As [`Store`] says.
         unsafe fn store(accs: *const $acc, n: usize, out: *mut u8, stride: isize) {
+            let out = out.cast::<$t>();
+            if stride == 1 {
+                // SAFETY: the caller's promise, for a dense run.
+                let accs = unsafe { std::slice::from_raw_parts(accs, n) };
+                // SAFETY: as above.
+                let out = unsafe { std::slice::from_raw_parts_mut(out, n) };
+                for (y, &$a) in out.iter_mut().zip(accs) {
+                    *y = $e;
+                }
+                return;
+            }
             for i in 0..n {
                 // SAFETY: the caller's promise.
                 unsafe {
                     let $a = *accs.add(i);
-                    *out.cast::<$t>().offset(i as isize * stride) = $e;
+                    *out.offset(i as isize * stride) = $e;
                 }
             }
         }

@@ -16,6 +16,10 @@ const PART: usize = 1 << 17;
 /// Rows after which the block is added up, for the sake of accuracy.
 const FLUSH: usize = 128;
 
+/// Columns that are summed side by side: long enough runs of each row for the prefetcher, accumulators that stay
+/// in the first two levels of the cache.
+const COLUMNS: usize = 2048;
+
 /// Narrow dense columns are taken several rows at a time, up to this width.
 const NARROW: usize = 64;
 
@@ -52,11 +56,11 @@ impl<W: Wide, F: Fold<W>> Kernel for Columns<'_, W, F> {
     fn run<S: Lanes>(self, _s: S) {
         let (job, plan) = (self.job, self.plan);
         let mut buf = [W::default(); BLOCK];
-        let (mut acc, mut total) = ([F::START; BLOCK], [F::START; BLOCK]);
+        let (mut acc, mut total) = ([F::START; COLUMNS], [F::START; COLUMNS]);
         for item in self.items {
             let (o, b) = (item / plan.blocks, item % plan.blocks);
-            let from = b * BLOCK;
-            let width = BLOCK.min(plan.width - from);
+            let from = b * COLUMNS;
+            let width = COLUMNS.min(plan.width - from);
             let base = Walk::new(plan.outer, [0], o).at[0] + from as isize * plan.stride;
             acc[..width].fill(F::START);
             total[..width].fill(F::START);
@@ -64,10 +68,13 @@ impl<W: Wide, F: Fold<W>> Kernel for Columns<'_, W, F> {
             let mut since = 0;
             for row in self.rows.clone() {
                 let n = if row + 1 == plan.rows { width.min(plan.last - from.min(plan.last)) } else { width };
-                // SAFETY: positions of kept and reduced axes are elements of the operand.
-                let xs = unsafe { job.load(walk.at[0], plan.stride, n, &mut buf) };
-                for (a, &x) in acc[..n].iter_mut().zip(xs) {
-                    *a = F::push(*a, x);
+                for (b, acc) in acc[..n].chunks_mut(BLOCK).enumerate() {
+                    let at = walk.at[0] + (b * BLOCK) as isize * plan.stride;
+                    // SAFETY: positions of kept and reduced axes are elements of the operand.
+                    let xs = unsafe { job.load(at, plan.stride, acc.len(), &mut buf) };
+                    for (a, &x) in acc.iter_mut().zip(xs) {
+                        *a = F::push(*a, x);
+                    }
                 }
                 walk.step();
                 since += 1;
@@ -88,7 +95,7 @@ impl<W: Wide, F: Fold<W>> Kernel for Columns<'_, W, F> {
                     total[c] = F::merge(total[c], total[g * columns + c]);
                 }
             }
-            // SAFETY: each item writes columns of its own, or at most `BLOCK` places of its part.
+            // SAFETY: each item writes columns of its own, or at most `COLUMNS` places of its part.
             unsafe {
                 match self.target {
                     Target::Out => {
@@ -119,19 +126,19 @@ pub(super) fn run<W: Wide, F: Fold<W>>(job: &Job<'_, W, F>) {
         rows: rows.div_ceil(group),
         group,
         last: ((rows - 1) % group + 1) * columns,
-        blocks: width.div_ceil(BLOCK),
-        rows_per_part: (PART / width.min(BLOCK)).next_multiple_of(FLUSH),
+        blocks: width.div_ceil(COLUMNS),
+        rows_per_part: (PART / width.min(COLUMNS)).next_multiple_of(FLUSH),
     };
     let items = count(outer) * plan.blocks;
     let parts = plan.rows.div_ceil(plan.rows_per_part);
     if parts == 1 {
-        let each = plan.rows * width.min(BLOCK);
+        let each = plan.rows * width.min(COLUMNS);
         parallel_ranges(items, (PART / 4 / each).max(1), &|items| {
             W::launch(Columns { job, plan, items, rows: 0..plan.rows, target: Target::Out });
         });
         return;
     }
-    let block = BLOCK.min(columns);
+    let block = COLUMNS.min(columns);
     let mut partial = vec![F::START; items * parts * block];
     let p = Shared(partial.as_mut_ptr());
     parallel_for(items * parts, &|task| {
@@ -145,9 +152,9 @@ pub(super) fn run<W: Wide, F: Fold<W>>(job: &Job<'_, W, F>) {
     let results: Vec<F::Acc> = (0..count(outer) * columns)
         .map(|i| {
             let (row, c) = (i / columns, i % columns);
-            let item = row * plan.blocks + c / BLOCK;
+            let item = row * plan.blocks + c / COLUMNS;
             for (k, a) in column.iter_mut().enumerate() {
-                *a = partial[(item * parts + k) * block + c % BLOCK];
+                *a = partial[(item * parts + k) * block + c % COLUMNS];
             }
             pairwise::<W, F>(&column)
         })

@@ -1,6 +1,9 @@
 //! What reductions and scans compute, element by element.
 
+use super::rows::TURNS;
+use super::widen::add_turns;
 use crate::kernels::wide::Wide;
+use crate::lanes::Lanes;
 use olivine_core::Complex64;
 
 /// A reduction of elements of type `W`: an associative merge of accumulators that elements are pushed into.
@@ -13,6 +16,17 @@ pub(in crate::kernels) trait Fold<W: Wide>: 'static {
     fn push(acc: Self::Acc, x: W) -> Self::Acc;
     /// Counts both.
     fn merge(a: Self::Acc, b: Self::Acc) -> Self::Acc;
+    /// Counts whole turns: element `i` of each goes to `acc[i]`.
+    #[inline(always)]
+    fn push_turns<S: Lanes>(_s: S, acc: &mut [Self::Acc; TURNS], xs: &[W]) {
+        let mut a = *acc;
+        for turn in xs.chunks_exact(TURNS) {
+            for i in 0..TURNS {
+                a[i] = Self::push(a[i], turn[i]);
+            }
+        }
+        *acc = a;
+    }
     /// Whether further elements cannot change the result.
     #[inline(always)]
     fn settled(_acc: Self::Acc) -> bool {
@@ -59,7 +73,22 @@ macro_rules! fold {
 }
 
 fold!(Sum, i64 => i64: 0, |a, x| a.wrapping_add(x), |a, b| a.wrapping_add(b));
-fold!(Sum, f32 => f64: 0.0, |a, x| a + x as f64, |a, b| a + b);
+impl Fold<f32> for Sum {
+    type Acc = f64;
+    const START: f64 = 0.0;
+    #[inline(always)]
+    fn push(acc: f64, x: f32) -> f64 {
+        acc + x as f64
+    }
+    #[inline(always)]
+    fn merge(a: f64, b: f64) -> f64 {
+        a + b
+    }
+    #[inline(always)]
+    fn push_turns<S: Lanes>(s: S, acc: &mut [f64; TURNS], xs: &[f32]) {
+        add_turns(s, acc, xs);
+    }
+}
 fold!(Sum, f64 => f64: 0.0, |a, x| a + x, |a, b| a + b);
 fold!(Sum, Complex64 => (f64, f64): (0.0, 0.0), |a, x| (a.0 + x.re as f64, a.1 + x.im as f64),
     |a, b| (a.0 + b.0, a.1 + b.1));

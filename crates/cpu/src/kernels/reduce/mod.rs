@@ -8,6 +8,7 @@ mod fold;
 mod rows;
 #[cfg(test)]
 mod tests;
+mod widen;
 
 use super::Shared;
 use super::operand::{Operand, typed_output};

@@ -14,7 +14,7 @@ use std::ops::Range;
 const PART: usize = 1 << 16;
 
 /// Accumulators that take turns along a run, to hide the latency of an addition and fill vectors.
-const TURNS: usize = 32;
+pub(super) const TURNS: usize = 32;
 
 /// Blocks after which the turns are added up, so that no accumulator takes in many small elements one by one.
 const FLUSH: usize = 8;
@@ -33,7 +33,7 @@ struct Rows<'a, W: Wide, F: Fold<W>> {
 impl<W: Wide, F: Fold<W>> Kernel for Rows<'_, W, F> {
     type Output = ();
     #[inline(always)]
-    fn run<S: Lanes>(self, _s: S) {
+    fn run<S: Lanes>(self, s: S) {
         let job = self.job;
         let (outer, inner) = split_inner(job.reduced);
         let stride = inner.strides[0];
@@ -51,7 +51,7 @@ impl<W: Wide, F: Fold<W>> Kernel for Rows<'_, W, F> {
                 }
                 acc
             } else {
-                fold_part(job, kept.at[0], outer, inner, part, &mut buf)
+                fold_part(s, job, kept.at[0], outer, inner, part, &mut buf)
             };
             // SAFETY: each output belongs to one task; `run` checks their number.
             unsafe {
@@ -81,7 +81,8 @@ fn tree<W: Wide, F: Fold<W>>(acc: &[F::Acc; TURNS]) -> F::Acc {
 
 /// Folds positions `part` of the axes `outer` and `inner` from `base`, all of them elements of the operand.
 #[inline(always)]
-fn fold_part<W: Wide, F: Fold<W>>(
+fn fold_part<S: Lanes, W: Wide, F: Fold<W>>(
+    s: S,
     job: &Job<'_, W, F>,
     base: isize,
     outer: &[Axis<1>],
@@ -101,13 +102,9 @@ fn fold_part<W: Wide, F: Fold<W>>(
             let n = BLOCK.min(run - done);
             // SAFETY: a run of the reduced axes.
             let xs = unsafe { job.load(walk.at[0] + (within + done) as isize * stride, stride, n, buf) };
-            let mut chunks = xs.chunks_exact(TURNS);
-            for chunk in &mut chunks {
-                for i in 0..TURNS {
-                    acc[i] = F::push(acc[i], chunk[i]);
-                }
-            }
-            for (a, &x) in acc.iter_mut().zip(chunks.remainder()) {
+            let (turns, rest) = xs.split_at(n / TURNS * TURNS);
+            F::push_turns(s, &mut acc, turns);
+            for (a, &x) in acc.iter_mut().zip(rest) {
                 *a = F::push(*a, x);
             }
             done += n;

@@ -17,7 +17,7 @@ use keys::Keyed;
 use olivine_core::layout::row_major;
 use olivine_core::op::Sort;
 use olivine_core::{Complex64, Element, Error, Result};
-use radix::{Item, Packed, Pair, select, sort};
+use radix::{Item, Packed, Pair, Scratch, select, sort};
 use std::ops::Range;
 
 /// Elements of rows that a task sorts at least.
@@ -83,7 +83,7 @@ fn typed<T: Keyed>(op: &'static str, params: &Sort, x: &Operand<'_>, out: &mut [
         let out = Shared(output::<u32>(op, out, shape.elements())?.as_mut_ptr());
         if shape.elements() > 0 {
             parallel_ranges(n, grain, &|range| {
-                rows.indices(xs, range, &|o, _, index| {
+                rows.indices(xs, range, |o, _, index| {
                     // SAFETY: `o` is a position of the rows of this task.
                     unsafe { *out.get().offset(o) = index };
                 })
@@ -98,7 +98,8 @@ fn typed<T: Keyed>(op: &'static str, params: &Sort, x: &Operand<'_>, out: &mut [
     let by_index = T::DTYPE == Complex64::DTYPE;
     parallel_ranges(n, grain, &|range| {
         if by_index {
-            rows.indices(xs, range, &|o, x, _| {
+            rows.indices(xs, range, |o, first, index| {
+                let x = xs[(first + index as isize * row.strides[0]) as usize];
                 // SAFETY: `o` is a position of the rows of this task.
                 unsafe { *out.get().offset(o) = x };
             });
@@ -112,7 +113,7 @@ fn typed<T: Keyed>(op: &'static str, params: &Sort, x: &Operand<'_>, out: &mut [
 }
 
 impl Rows<'_> {
-    fn order<I: Item>(&self, items: &mut Vec<I>, spare: &mut Vec<I>, bits: u32) {
+    fn order<'a, I: Item>(&self, (items, spare): (&'a mut [I], &'a mut [I]), bits: u32) -> &'a mut [I] {
         match self.params.kth {
             None => sort(items, spare, bits, self.share),
             Some(k) => select(items, spare, bits, k),
@@ -132,24 +133,24 @@ impl Rows<'_> {
         let [from, to] = self.axis.strides;
         let descending = self.params.descending;
         let mut walk = Walk::new(self.kept, self.base, rows.start);
-        let (mut items, mut spare) = (Vec::with_capacity(n), Vec::new());
+        let mut scratch = Scratch::take(n * size_of::<I>());
         for _ in rows {
             let at = |j: usize| xs[(walk.at[0] + j as isize * from) as usize];
-            items.clear();
+            let (items, spare) = scratch.items::<I>(n);
             let mut negative_zeros = false;
             if from == 1 {
                 let start = walk.at[0] as usize;
-                items.extend(xs[start..start + n].iter().map(|x| {
+                for (i, x) in items.iter_mut().zip(&xs[start..start + n]) {
                     negative_zeros |= x.is_negative_zero();
-                    item(x.key_in(descending))
-                }));
+                    *i = item(x.key_in(descending));
+                }
             } else {
-                items.extend((0..n).map(|j| {
+                for (j, i) in items.iter_mut().enumerate() {
                     negative_zeros |= at(j).is_negative_zero();
-                    item(at(j).key_in(descending))
-                }));
+                    *i = item(at(j).key_in(descending));
+                }
             }
-            self.order(&mut items, &mut spare, T::BITS);
+            let items = self.order((items, spare), T::BITS);
             // SAFETY: offsets are those of a row of the output, which belongs to this task.
             let put = |j: usize, x: T| unsafe { *out.get().offset(walk.at[1] + j as isize * to) = x };
             for (j, &i) in items.iter().enumerate() {
@@ -171,31 +172,33 @@ impl Rows<'_> {
         }
     }
 
-    /// Sorts keys with the indices of their elements, and gives each place of the output its element and index.
-    fn indices<T: Keyed>(&self, xs: &[T], rows: Range<usize>, put: &dyn Fn(isize, T, u32)) {
+    /// Sorts keys with the indices of their elements. `put` takes a place of the output, the first element of the
+    /// row, and the index in the row that belongs there.
+    fn indices<T: Keyed>(&self, xs: &[T], rows: Range<usize>, put: impl Fn(isize, isize, u32)) {
         let n = self.axis.len;
         let [from, to] = self.axis.strides;
         let descending = self.params.descending;
         let mut walk = Walk::new(self.kept, self.base, rows.start);
-        let (mut packed, mut spare_packed) = (Vec::new(), Vec::new());
-        let (mut pairs, mut spare_pairs) = (Vec::new(), Vec::new());
+        let narrow = T::BITS <= 32;
+        let mut scratch = Scratch::take(n * if narrow { size_of::<Packed>() } else { size_of::<Pair>() });
         for _ in rows {
             let [x0, y0] = walk.at;
-            let at = |j: usize| xs[(x0 + j as isize * from) as usize];
-            if T::BITS <= 32 {
-                packed.clear();
-                packed.extend((0..n).map(|j| Packed(at(j).key_in(descending) << 32 | j as u64)));
-                self.order(&mut packed, &mut spare_packed, T::BITS);
-                for (j, p) in packed.iter().enumerate() {
-                    let index = p.0 as u32;
-                    put(y0 + j as isize * to, at(index as usize), index);
+            let at = |j: usize| xs[(x0 + j as isize * from) as usize].key_in(descending);
+            if narrow {
+                let (items, spare) = scratch.items::<Packed>(n);
+                for (j, i) in items.iter_mut().enumerate() {
+                    *i = Packed(at(j) << 32 | j as u64);
+                }
+                for (j, p) in self.order((items, spare), T::BITS).iter().enumerate() {
+                    put(y0 + j as isize * to, x0, p.0 as u32);
                 }
             } else {
-                pairs.clear();
-                pairs.extend((0..n).map(|j| Pair { key: at(j).key_in(descending), index: j as u32 }));
-                self.order(&mut pairs, &mut spare_pairs, T::BITS);
-                for (j, p) in pairs.iter().enumerate() {
-                    put(y0 + j as isize * to, at(p.index as usize), p.index);
+                let (items, spare) = scratch.items::<Pair>(n);
+                for (j, i) in items.iter_mut().enumerate() {
+                    *i = Pair { key: at(j), index: j as u64 };
+                }
+                for (j, p) in self.order((items, spare), T::BITS).iter().enumerate() {
+                    put(y0 + j as isize * to, x0, p.index as u32);
                 }
             }
             walk.step();

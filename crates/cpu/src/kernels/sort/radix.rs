@@ -2,9 +2,10 @@
 
 use crate::kernels::Shared;
 use crate::pool::{parallel_for, threads};
+use std::cell::Cell;
 
 /// What is sorted: a key, maybe with the index of its element. The order of `Ord` is that of keys, then indices.
-pub(super) trait Item: Copy + Ord + Default + Send + Sync {
+pub(super) trait Item: bytemuck::Pod + Ord + Send + Sync {
     /// Bits of the key from `shift` on, as many as `mask` has.
     fn digit(self, shift: u32, mask: usize) -> usize;
 }
@@ -24,7 +25,8 @@ impl Item for u64 {
 }
 
 /// A key of 32 bits above an index of 32.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(transparent)]
 pub(super) struct Packed(pub u64);
 
 impl Item for Packed {
@@ -35,10 +37,11 @@ impl Item for Packed {
 }
 
 /// A key of 64 bits and an index.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
 pub(super) struct Pair {
     pub key: u64,
-    pub index: u32,
+    pub index: u64,
 }
 
 impl Item for Pair {
@@ -57,16 +60,59 @@ const SHARED: usize = 1 << 17;
 
 const MOST_DIGITS: usize = 1 << 11;
 
-/// Sorts items whose keys have `bits` bits; those of one key keep their order, or have indices in that order.
-pub(super) fn sort<I: Item>(items: &mut Vec<I>, spare: &mut Vec<I>, bits: u32, share: bool) {
+/// Two buffers for the items of a row, kept by the thread for the next row: memory fresh from the system costs more
+/// than a pass over it.
+pub(super) struct Scratch([Vec<u64>; 2]);
+
+thread_local! {
+    static SPARE: Cell<[Vec<u64>; 2]> = const { Cell::new([Vec::new(), Vec::new()]) };
+}
+
+/// Above this many words a thread does not keep its buffers.
+const KEPT: usize = 1 << 21;
+
+impl Scratch {
+    /// Room for `bytes` bytes in each buffer.
+    pub(super) fn take(bytes: usize) -> Self {
+        let mut buffers = SPARE.take();
+        for b in &mut buffers {
+            if b.len() * 8 < bytes {
+                *b = vec![0; bytes.div_ceil(8)];
+            }
+        }
+        Scratch(buffers)
+    }
+
+    /// Both buffers as `n` items, for which there is room. What is in them is left from before.
+    pub(super) fn items<I: Item>(&mut self, n: usize) -> (&mut [I], &mut [I]) {
+        let [a, b] = &mut self.0;
+        (&mut bytemuck::cast_slice_mut(a)[..n], &mut bytemuck::cast_slice_mut(b)[..n])
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if self.0[0].len() <= KEPT {
+            SPARE.set(std::mem::take(&mut self.0));
+        }
+    }
+}
+
+/// Sorts items whose keys have `bits` bits; those of one key keep their order, or have indices in that order. Both
+/// slices have one length, and the one that is returned has the result.
+pub(super) fn sort<'a, I: Item>(
+    mut items: &'a mut [I],
+    mut spare: &'a mut [I],
+    bits: u32,
+    share: bool,
+) -> &'a mut [I] {
     let n = items.len();
     if n < SMALL || n > u32::MAX as usize {
         // Items of one key that are not told apart by an index are the same.
         items.sort_unstable();
-        return;
+        return items;
     }
     let width = if n < WIDE { 8 } else { 11 };
-    spare.resize(n, I::default());
     let parts = if share && n >= SHARED { threads().min(n / (SHARED / 4)) } else { 1 };
     let step = n.div_ceil(parts);
     let mut counts = vec![[0u32; MOST_DIGITS]; parts];
@@ -111,18 +157,25 @@ pub(super) fn sort<I: Item>(items: &mut Vec<I>, spare: &mut Vec<I>, bits: u32, s
                     *place += 1;
                 }
             });
-            std::mem::swap(items, spare);
+            std::mem::swap(&mut items, &mut spare);
         }
         shift += width;
     }
+    items
 }
 
-/// Puts the item of rank `kth` at that place, with none above it before and none below it after.
-pub(super) fn select<I: Item>(items: &mut Vec<I>, spare: &mut Vec<I>, bits: u32, kth: usize) {
+/// Puts the item of rank `kth` at that place, with none above it before and none below it after. Both slices have one
+/// length, and the one that is returned has the result.
+pub(super) fn select<'a, I: Item>(
+    items: &'a mut [I],
+    spare: &'a mut [I],
+    bits: u32,
+    kth: usize,
+) -> &'a mut [I] {
     let n = items.len();
     if n < WIDE {
         items.select_nth_unstable(kth);
-        return;
+        return items;
     }
     // By the highest digit: what is below, the items that share the digit of rank `kth`, what is above. Only
     // the middle is looked at further.
@@ -138,7 +191,6 @@ pub(super) fn select<I: Item>(items: &mut Vec<I>, spare: &mut Vec<I>, bits: u32,
         digit += 1;
     }
     let middle = below + counts[digit];
-    spare.resize(n, I::default());
     let mut next = [0, below, middle];
     for &x in items.iter() {
         let d = x.digit(shift, mask);
@@ -146,6 +198,6 @@ pub(super) fn select<I: Item>(items: &mut Vec<I>, spare: &mut Vec<I>, bits: u32,
         spare[next[class]] = x;
         next[class] += 1;
     }
-    std::mem::swap(items, spare);
-    items[below..middle].select_nth_unstable(kth - below);
+    spare[below..middle].select_nth_unstable(kth - below);
+    spare
 }

@@ -1,0 +1,73 @@
+//! Sums of `f32` in `f64`, spelt out for each instruction set: left to itself the compiler converts one element
+//! at a time.
+
+use super::rows::TURNS;
+use crate::lanes::Lanes;
+use crate::simd::Level;
+
+/// Adds `xs[i], xs[i + TURNS], …` to `acc[i]`, in this order at every level. `xs` has whole turns.
+#[inline(always)]
+pub(super) fn add_turns<S: Lanes>(s: S, acc: &mut [f64; TURNS], xs: &[f32]) {
+    debug_assert!(xs.len().is_multiple_of(TURNS));
+    match s.level() {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: `s` proves the instructions.
+        Level::Avx512 | Level::Avx512Bf16 => unsafe { x86::turns_avx512(acc, xs) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Level::Avx2 => unsafe { x86::turns_avx2(acc, xs) },
+        _ => {
+            for turn in xs.chunks_exact(TURNS) {
+                for (a, &x) in acc.iter_mut().zip(turn) {
+                    *a += x as f64;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::TURNS;
+    use std::arch::x86_64::*;
+
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn turns_avx512(acc: &mut [f64; TURNS], xs: &[f32]) {
+        const N: usize = TURNS / 8;
+        let mut sums = [_mm512_setzero_pd(); N];
+        // SAFETY: `N` registers of eight are the accumulators, and `N` times eight floats a turn.
+        unsafe {
+            for (k, s) in sums.iter_mut().enumerate() {
+                *s = _mm512_loadu_pd(acc.as_ptr().add(8 * k));
+            }
+            for turn in xs.chunks_exact(TURNS) {
+                for (k, s) in sums.iter_mut().enumerate() {
+                    *s = _mm512_add_pd(*s, _mm512_cvtps_pd(_mm256_loadu_ps(turn.as_ptr().add(8 * k))));
+                }
+            }
+            for (k, s) in sums.iter().enumerate() {
+                _mm512_storeu_pd(acc.as_mut_ptr().add(8 * k), *s);
+            }
+        }
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub(super) fn turns_avx2(acc: &mut [f64; TURNS], xs: &[f32]) {
+        const N: usize = TURNS / 4;
+        let mut sums = [_mm256_setzero_pd(); N];
+        // SAFETY: `N` registers of four are the accumulators, and `N` times four floats a turn.
+        unsafe {
+            for (k, s) in sums.iter_mut().enumerate() {
+                *s = _mm256_loadu_pd(acc.as_ptr().add(4 * k));
+            }
+            for turn in xs.chunks_exact(TURNS) {
+                for (k, s) in sums.iter_mut().enumerate() {
+                    *s = _mm256_add_pd(*s, _mm256_cvtps_pd(_mm_loadu_ps(turn.as_ptr().add(4 * k))));
+                }
+            }
+            for (k, s) in sums.iter().enumerate() {
+                _mm256_storeu_pd(acc.as_mut_ptr().add(4 * k), *s);
+            }
+        }
+    }
+}
