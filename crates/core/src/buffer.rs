@@ -32,6 +32,9 @@ struct Replica {
     /// Last use by each other stream.
     uses: SmallVec<[Event; 1]>,
     owner: Owner,
+    /// A copy that failed and was made anew. Its memory stays until the buffer goes: somebody may have been
+    /// told its address and not have sent the work yet.
+    dead: bool,
 }
 
 #[derive(Debug)]
@@ -66,7 +69,8 @@ impl Buffer {
     }
 
     fn with(device: Device, mem: DevMem, home: Stream, bytes: usize, owner: Owner) -> Buffer {
-        let replica = Replica { device, mem, ready: Event::READY, home, uses: SmallVec::new(), owner };
+        let replica =
+            Replica { device, mem, ready: Event::READY, home, uses: SmallVec::new(), owner, dead: false };
         Buffer { bytes, replicas: Mutex::new(SmallVec::from_iter([replica])) }
     }
 
@@ -105,7 +109,7 @@ impl Buffer {
 
     /// Devices that hold a replica.
     pub fn devices(&self) -> Vec<Device> {
-        self.lock().iter().map(|r| r.device).collect()
+        self.lock().iter().filter(|r| !r.dead).map(|r| r.device).collect()
     }
 
     /// States when the content written by the stream that the buffer was made for is there.
@@ -170,11 +174,11 @@ impl Buffer {
         replicas: &mut SmallVec<[Replica; 1]>,
         stream: Stream,
     ) -> Result<usize> {
-        if let Some(at) = replicas.iter().position(|r| r.device == stream.device) {
+        if let Some(at) = replicas.iter().position(|r| r.device == stream.device && !r.dead) {
             if at == 0 || !matches!(replicas[at].ready.poll(), Some(Err(_))) {
                 return Ok(at);
             }
-            replicas.remove(at).give_back();
+            replicas[at].dead = true;
         }
         let made = self.replicate(op, replicas, stream)?;
         replicas.push(made);
@@ -304,7 +308,15 @@ impl Fresh {
     fn into_replica(mut self, ready: Event) -> Replica {
         self.kept = true;
         let uses = std::mem::take(&mut self.uses);
-        Replica { device: self.device, mem: self.mem, ready, home: self.home, uses, owner: Owner::Pool }
+        Replica {
+            device: self.device,
+            mem: self.mem,
+            ready,
+            home: self.home,
+            uses,
+            owner: Owner::Pool,
+            dead: false,
+        }
     }
 }
 
