@@ -387,7 +387,7 @@ fn offset(x: &Operand<'_>, b: usize, head: usize, row: usize) -> usize {
 
 /// Widens rows `from .. from + n` of the key-value head into `out`, `ld` apart.
 #[inline(always)]
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments, reason = "a block of rows, where it is and where it goes")]
 fn widen_rows<S: Lanes>(
     s: S,
     x: &Operand<'_>,
