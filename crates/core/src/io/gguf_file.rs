@@ -94,6 +94,12 @@ impl GgufFile {
         self.gguf.tensor(name).map_err(|e| self.error(e))
     }
 
+    /// Lets the system take back the memory of all pages that were read so far, once what was needed of the
+    /// header has been copied. Whatever is still used is read again.
+    pub fn release(&self) {
+        self.map.release(0..self.map.bytes().len());
+    }
+
     /// An error about this file, such as a missing key of the metadata.
     pub fn error(&self, e: GgufError) -> Error {
         Error::io(OP, self.map.path(), e)

@@ -14,8 +14,9 @@ use olivine_core::ops::Mask;
 use olivine_core::{Array, Dtype, Error, Result, Shape};
 use rotating::Rotating;
 
-/// Positions by which the memory of a cache grows.
-const STEP: usize = 256;
+/// Positions by which the memory of a cache grows at the least, and at the most. In between it grows by half,
+/// so that a short answer after a prompt needs no copy and a long one wastes little.
+const GROWTH: (usize, usize) = (64, 256);
 
 /// Keys and values of one layer.
 #[derive(Debug, Clone)]
@@ -237,7 +238,8 @@ fn room(x: &Shape, capacity: usize, dtype: Dtype) -> Result<Array> {
 
 /// `x` with its first `used` positions in memory for at least `needed` and at most `limit`.
 fn grow(x: &Array, used: usize, needed: usize, limit: usize) -> Result<Array> {
-    let capacity = needed.next_multiple_of(STEP).min(limit.max(needed));
+    let spare = (needed / 2).clamp(GROWTH.0, GROWTH.1);
+    let capacity = (needed + spare).next_multiple_of(GROWTH.0).min(limit.max(needed));
     let rest = room(x.shape(), capacity - used, x.dtype())?;
     if used == 0 {
         return Ok(rest);

@@ -17,6 +17,8 @@ pub(super) fn open(path: &Path) -> Result<(Checkpoint, Tokenizer)> {
     let file = open_file(path)?;
     let checkpoint = checkpoint(&file)?;
     let tokenizer = tokenizer(&file)?;
+    // Settings and vocabulary were copied out of the pages they came in.
+    file.release();
     Ok((checkpoint, tokenizer))
 }
 
