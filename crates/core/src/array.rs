@@ -6,6 +6,7 @@ use crate::dtype::{Dtype, Element, HostElement, Scalar};
 use crate::layout::Layout;
 use crate::op::{Create, Meta, Metas, Op};
 use crate::shape::Shape;
+use crate::trace::Trace;
 use crate::{Error, Result};
 use smallvec::SmallVec;
 use std::fmt;
@@ -45,6 +46,8 @@ pub struct Node {
     inputs: Mutex<Inputs>,
     state: AtomicU8,
     results: OnceLock<SmallVec<[View; 1]>>,
+    /// The transform that follows it.
+    trace: Option<Arc<Trace>>,
 }
 
 impl Node {
@@ -87,6 +90,21 @@ impl Node {
         let fresh = self.results.set(results).is_ok();
         debug_assert!(fresh, "a node is scheduled once");
         self.state.store(State::Scheduled as u8, Ordering::Release);
+    }
+    /// The trace that it was made in, while that lasts.
+    pub(crate) fn trace(&self) -> Option<&Arc<Trace>> {
+        self.trace.as_ref().filter(|t| t.lasts())
+    }
+    /// Whether it keeps its inputs when it is scheduled.
+    pub(crate) fn is_traced(&self) -> bool {
+        self.trace().is_some()
+    }
+    /// Lets go of inputs that were kept for a trace.
+    pub(crate) fn forget(&self) {
+        if self.is_scheduled() && !self.is_traced() {
+            let inputs = std::mem::take(&mut *self.inputs());
+            drop(inputs);
+        }
     }
     pub(crate) fn results(&self) -> Option<&SmallVec<[View; 1]>> {
         self.results.get()
@@ -131,7 +149,12 @@ impl Array {
         let metas: SmallVec<[&Meta; 4]> = inputs.iter().map(Array::meta).collect();
         let outs = op.infer(&metas)?;
         let n = outs.len();
+        let mut trace = None;
+        for t in inputs.iter().filter_map(|a| a.node.trace.as_ref()) {
+            trace = Trace::join(trace, t);
+        }
         let node = Arc::new(Node {
+            trace,
             op,
             stream,
             outs,
@@ -152,8 +175,48 @@ impl Array {
             inputs: Mutex::default(),
             state: AtomicU8::new(State::Scheduled as u8),
             results: OnceLock::from(SmallVec::from_iter([view])),
+            trace: None,
         };
         Array { node: Arc::new(node), out: 0 }
+    }
+
+    /// The same value, followed by a trace.
+    pub(crate) fn marked(&self, trace: &Arc<Trace>) -> Array {
+        let known = self.view().filter(|_| !self.node.is_traced());
+        let (op, state) = match known {
+            Some(_) => (Op::Leaf, State::Scheduled),
+            // Transforms around this one have to find the way to the array.
+            None => (Op::View(crate::op::View::Identity), State::Pending),
+        };
+        let node = Node {
+            op,
+            stream: self.node.stream,
+            outs: SmallVec::from_iter([self.meta().clone()]),
+            inputs: Mutex::new(if known.is_some() { Inputs::new() } else { Inputs::from_iter([self.clone()]) }),
+            state: AtomicU8::new(state as u8),
+            results: known.map_or_else(OnceLock::new, |v| OnceLock::from(SmallVec::from_iter([v.clone()]))),
+            trace: Some(trace.clone()),
+        };
+        Array { node: Arc::new(node), out: 0 }
+    }
+
+    /// An array without a value that stands for the argument of a traced function.
+    pub(crate) fn placeholder(transform: &'static str, meta: Meta, trace: &Arc<Trace>) -> Array {
+        let node = Node {
+            op: Op::Placeholder(transform),
+            stream: current_stream(),
+            outs: SmallVec::from_iter([meta]),
+            inputs: Mutex::default(),
+            state: AtomicU8::new(State::Pending as u8),
+            results: OnceLock::new(),
+            trace: Some(trace.clone()),
+        };
+        Array { node: Arc::new(node), out: 0 }
+    }
+
+    /// One result of a node.
+    pub(crate) fn of_node(node: Arc<Node>, out: usize) -> Array {
+        Array { node, out: out as u32 }
     }
 
     /// Elements given in row-major order.
@@ -216,6 +279,7 @@ impl Array {
             inputs: Mutex::default(),
             state: AtomicU8::new(State::Pending as u8),
             results: OnceLock::new(),
+            trace: None,
         };
         Array { node: Arc::new(node), out: 0 }
     }

@@ -97,6 +97,11 @@ impl Dtype {
     }
 
     /// Real or complex floats.
+    pub const fn is_complex(self) -> bool {
+        matches!(self, Dtype::C64)
+    }
+
+    /// Floats and complex numbers.
     pub const fn is_inexact(self) -> bool {
         matches!(self.kind(), Kind::Float | Kind::Complex)
     }

@@ -51,8 +51,12 @@ pub enum Error {
     /// No backend is registered for the device.
     #[error("no backend is registered for {0}; this build or machine lacks it")]
     NoBackend(Device),
-    /// A value was asked for while a function is being traced.
-    #[error("[{0}] needs the value of an array, which a traced function does not have yet")]
+    /// The value of an argument was asked for while this transform traces a function, or an array was taken
+    /// out of the function.
+    #[error(
+        "[{0}] the value of an array was asked for that has none: it stands for an argument of a function \
+         that is being traced, or was taken out of one"
+    )]
     InTrace(&'static str),
     /// An allocation exceeds the device or the memory limit.
     #[error(

@@ -186,6 +186,8 @@ struct Claim<'a> {
     views: SmallVec<[View; 4]>,
     /// Inputs of the node from the values of the group's inputs, when they are not the same.
     expr: Option<Arc<Expr>>,
+    /// The node kept its inputs for a trace.
+    kept: bool,
     published: bool,
 }
 
@@ -200,6 +202,9 @@ impl Drop for Claim<'_> {
     fn drop(&mut self) {
         if self.published {
             return;
+        }
+        if self.kept {
+            return self.node.release();
         }
         let values: Vec<Array> = self.views.drain(..).map(Array::from_view).collect();
         let inputs = match &self.expr {
@@ -223,12 +228,17 @@ fn single(node: &Arc<Node>, backend: &dyn Backend) -> Result<(), Stop> {
     if !node.claim() {
         return Ok(());
     }
-    let inputs: Inputs = std::mem::take(&mut *node.inputs());
+    let kept = node.is_traced();
+    let inputs: Inputs = if kept { node.inputs().clone() } else { std::mem::take(&mut *node.inputs()) };
     if let Some(r) = inputs.iter().find_map(|a| settled(a.node()).err()) {
-        node.unclaim(inputs);
+        if kept {
+            node.release();
+        } else {
+            node.unclaim(inputs);
+        }
         return Err(Stop::Restart(r));
     }
-    let mut claim = Claim { node, views: into_views(inputs), expr: None, published: false };
+    let mut claim = Claim { node, views: into_views(inputs), expr: None, kept, published: false };
     let results = produce(node.op(), node.outs(), node.stream(), &mut claim.views, backend)?;
     claim.publish(results);
     Ok(())
@@ -262,10 +272,13 @@ fn group(nodes: SmallVec<[Arc<Node>; 8]>, backend: &dyn Backend) -> Result<(), S
         root.release();
         return Err(Stop::Restart(r));
     }
-    drop(std::mem::take(&mut *root.inputs()));
+    let kept = root.is_traced();
+    if !kept {
+        drop(std::mem::take(&mut *root.inputs()));
+    }
     let expr = Arc::new(expr);
-    let mut claim =
-        Claim { node: &root, views: into_views(arrays), expr: Some(expr.clone()), published: false };
+    let views = into_views(arrays);
+    let mut claim = Claim { node: &root, views, expr: Some(expr.clone()), kept, published: false };
     let results = produce(&Op::Fused(expr), root.outs(), root.stream(), &mut claim.views, backend)?;
     claim.publish(results);
     Ok(())
@@ -283,6 +296,7 @@ fn produce(
 ) -> Result<Results> {
     match op {
         Op::Leaf => return Err(Error::value("eval", "an array without a value cannot be computed")),
+        Op::Placeholder(transform) => return Err(Error::InTrace(transform)),
         Op::View(v) => {
             if let Some(results) = view_results(v, outs, &views[0]) {
                 return Ok(results);
@@ -349,6 +363,7 @@ fn produce(
             }
         }
         Op::Leaf
+        | Op::Placeholder(_)
         | Op::Create(_)
         | Op::Unary(_)
         | Op::Binary(_)
@@ -405,6 +420,7 @@ fn composite(op: &Op, stream: Stream, views: &[View]) -> Result<Results> {
 /// Results of a view; `None` when only a copy gives them.
 fn view_results(v: &op::View, outs: &[Meta], x: &View) -> Option<Results> {
     let layout = match v {
+        op::View::Identity | op::View::StopGradient => x.layout.clone(),
         op::View::Broadcast(to) => x.layout.broadcast(to),
         op::View::Reshape(to) => x.layout.reshape(to)?,
         op::View::Transpose(perm) => {

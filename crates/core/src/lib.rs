@@ -28,6 +28,8 @@ pub mod ops;
 pub mod queue;
 pub mod random;
 pub mod shape;
+mod trace;
+pub mod transforms;
 
 pub use array::Array;
 pub use device::{Device, DeviceKind, Stream, current_stream, default_device, set_default_device};

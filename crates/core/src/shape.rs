@@ -162,6 +162,12 @@ impl AxisSet {
         AxisSet(1 << axis)
     }
 
+    /// Every axis one further, for an axis that was put in front of an array that now has `rank`.
+    pub(crate) fn shifted(self, rank: usize) -> Result<AxisSet> {
+        check_rank("vmap", rank)?;
+        Ok(AxisSet(self.0 << 1))
+    }
+
     /// Whether `axis` is a member.
     pub fn contains(self, axis: usize) -> bool {
         axis < 64 && self.0 >> axis & 1 == 1

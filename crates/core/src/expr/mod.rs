@@ -71,6 +71,7 @@ impl Expr {
             Op::Create(Create::Full { value, .. }) => Some(ScalarOp::Imm(value.bits())),
             Op::Create(Create::Arange { .. } | Create::Load(_))
             | Op::Leaf
+            | Op::Placeholder(_)
             | Op::Fused(_)
             | Op::Reduce(_)
             | Op::Arg(_)

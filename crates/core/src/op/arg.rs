@@ -1,10 +1,10 @@
 //! Index of the smallest or largest element along an axis.
 
 use super::reduce::reduced;
-use super::{Meta, Metas, arity, one};
+use super::{Meta, Metas, Op, arity, one};
 use crate::dtype::Kind;
 use crate::shape::AxisSet;
-use crate::{Dtype, Error, Result};
+use crate::{Array, Dtype, Error, Result};
 
 /// Which element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -47,4 +47,9 @@ impl Arg {
             Some(_) => one(reduced(&x.shape, AxisSet::one(self.axis), self.keepdims), Dtype::U32),
         }
     }
+}
+
+pub(super) fn batched(op: &Op, inputs: &[Array], _: usize) -> Result<Vec<Array>> {
+    let Op::Arg(a) = op else { return Ok(Vec::new()) };
+    Ok(vec![Array::from_op(Op::Arg(Arg { axis: a.axis + 1, ..*a }), inputs)?])
 }

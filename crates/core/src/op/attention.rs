@@ -1,6 +1,6 @@
 //! Scaled dot-product attention (Vaswani et al. 2017), computed without the matrix of scores.
 
-use super::{Meta, Metas, one};
+use super::{Meta, Metas, Op, one};
 use crate::{Array, Dtype, Error, Result};
 
 /// Which keys a query sees.
@@ -134,4 +134,33 @@ impl Attention {
         let out = weights.reshape(&[b, kh, rep, lq, lk])?.matmul(&v5)?.reshape(&[b, h, lq, dv])?;
         Ok(vec![out.astype(q.dtype())?])
     }
+}
+
+/// The batch joins the batch axis of the operation.
+pub(super) fn batched(op: &Op, inputs: &[Array], flags: &[bool], n: usize) -> Result<Vec<Array>> {
+    let Op::Attention(o) = op else { return Ok(Vec::new()) };
+    if o.sinks && flags.last() == Some(&true) {
+        return crate::transforms::batch_function(|x| o.fallback(x), inputs, flags, n);
+    }
+    let mut b = 1;
+    let mut all = Vec::with_capacity(inputs.len());
+    for (i, (x, &flag)) in inputs.iter().zip(flags).enumerate() {
+        if i == inputs.len() - 1 && o.sinks {
+            all.push(x.clone());
+            continue;
+        }
+        let x = if flag { x.clone() } else { x.broadcast_to(&crate::transforms::prefixed(n, x.shape()))? };
+        let mut shape = x.shape().clone();
+        if i == 0 {
+            b = shape[1];
+        }
+        // A mask may be the same for all sequences of a batch.
+        shape.dims_mut()[1] = b;
+        let x = x.broadcast_to(&shape)?;
+        let joined: Vec<usize> = std::iter::once(n * b).chain(shape[2..].iter().copied()).collect();
+        all.push(x.reshape(&joined)?);
+    }
+    let y = Array::from_op(op.clone(), &all)?;
+    let parted: Vec<usize> = [n, b].into_iter().chain(y.shape()[1..].iter().copied()).collect();
+    Ok(vec![y.reshape(&parted)?])
 }

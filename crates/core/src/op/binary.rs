@@ -185,6 +185,13 @@ impl Binary {
     }
 }
 
+impl Binary {
+    /// Whether a partial derivative is infinite somewhere.
+    pub(super) fn is_singular(self) -> bool {
+        matches!(self, Binary::Div | Binary::Pow | Binary::Atan2 | Binary::LogAddExp)
+    }
+}
+
 /// Partial derivative by argument `i`. Where `maximum` and `minimum` tie, the first argument takes it all.
 fn partial(op: &Op, inputs: &[Array], y: &Array, i: usize) -> Result<Option<Array>> {
     let Op::Binary(f) = op else { return Ok(None) };

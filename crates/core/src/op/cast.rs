@@ -15,9 +15,6 @@ pub(super) fn grad(to: Dtype) -> Grad {
     if to.is_inexact() { Grad::Linear(transpose) } else { Grad::NonDiff }
 }
 
-fn transpose(_op: &Op, inputs: &[Array], _y: &Array, cotangents: &[Array]) -> Result<Vec<Option<Array>>> {
-    if !inputs[0].dtype().is_inexact() {
-        return Ok(vec![None]);
-    }
-    Ok(vec![Some(cotangents[0].astype(inputs[0].dtype())?)])
+fn transpose(_: &Op, inputs: &[Array], cotangents: &[Option<Array>], _: usize) -> Result<Option<Array>> {
+    cotangents[0].as_ref().map(|c| c.astype(inputs[0].dtype())).transpose()
 }

@@ -13,6 +13,7 @@ mod cast;
 mod create;
 mod custom;
 mod index;
+mod index_rules;
 mod matmul;
 mod norm;
 mod quant;
@@ -85,6 +86,8 @@ pub type Metas = SmallVec<[Meta; 1]>;
 pub enum Op {
     /// An array that was given rather than computed.
     Leaf,
+    /// The argument of a function that the named transform traces; it has no value.
+    Placeholder(&'static str),
     /// Constants, ranges and data that is read when needed.
     Create(Create),
     /// Elementwise function of one array.
@@ -129,38 +132,71 @@ pub enum Op {
     Custom(CustomRef),
 }
 
-/// Transpose of a linear operation: cotangents of the inputs from the cotangent of the result.
-pub type Transpose = fn(&Op, &[Array], &Array, &[Array]) -> Result<Vec<Option<Array>>>;
-
 /// Partial derivative of an elementwise operation by argument `i`, at (op, inputs, output, i); `None` where
 /// it is zero.
 pub type Partial = fn(&Op, &[Array], &Array, usize) -> Result<Option<Array>>;
 
-/// How an operation is differentiated. One class gives both directions, so they cannot drift apart.
+/// Transpose of a linear operation, at (op, inputs, cotangents of the results, i): the cotangent of argument
+/// `i`. At least one result has a cotangent; `None` stands for zeros.
+pub type Transpose = fn(&Op, &[Array], &[Option<Array>], usize) -> Result<Option<Array>>;
+
+/// Tangents of the results from those of the arguments, at (op, inputs, outputs, tangents); `None` stands for
+/// zeros.
+pub type Jvp = fn(&Op, &[Array], &[Array], &[Option<Array>]) -> Result<Cotangents>;
+
+/// Cotangents of the arguments from those of the results, at (op, inputs, outputs, cotangents, which
+/// arguments want one).
+pub type Vjp = fn(&Op, &[Array], &[Array], &[Option<Array>], &[bool]) -> Result<Cotangents>;
+
+/// Derivatives, one for each array; `None` stands for zeros.
+pub type Cotangents = SmallVec<[Option<Array>; 2]>;
+
+/// How an operation is differentiated. Derivatives of complex numbers are adjoint with respect to the inner
+/// product `Re(conj(a) * b)`, so that a gradient points in the direction of steepest ascent.
 #[derive(Debug, Clone, Copy)]
 pub enum Grad {
     /// No derivative, or zero almost everywhere.
     NonDiff,
     /// Elementwise: each result depends on one element of each argument.
     Pointwise(Partial),
-    /// Linear in all its arguments together: the tangent goes through the operation itself, the cotangent
+    /// Linear in all its inexact arguments together: tangents go through the operation itself, cotangents
     /// through its transpose.
     Linear(Transpose),
+    /// Linear in each of its inexact arguments while the others stay.
+    Multilinear(Transpose),
     /// The composite is differentiated.
     ViaFallback,
+    /// Both directions by rules of its own, where that is faster or more exact.
+    Explicit {
+        /// Forward.
+        jvp: Jvp,
+        /// Backward.
+        vjp: Vjp,
+    },
 }
 
+/// Rule of an operation for a batch of arguments, at (op, inputs, n): every input has a leading axis of size
+/// `n`, and so have the results.
+pub type Batched = fn(&Op, &[Array], usize) -> Result<Vec<Array>>;
+
+/// As [`Batched`], where only some of the inputs have the leading axis; the results all have.
+pub type PartlyBatched = fn(&Op, &[Array], &[bool], usize) -> Result<Vec<Array>>;
+
 /// How an operation acts on a batch of arguments, the batch axis in front.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub enum Batch {
-    /// The operation itself, after broadcasting.
+    /// The operation itself.
     Pointwise,
-    /// The operation with its axes moved by one.
-    ShiftAxes,
     /// The operation itself: it treats leading axes as a batch.
     LeadingDims,
+    /// An operation of the same family, with its axes moved by one.
+    ShiftAxes(Batched),
+    /// A rule of its own for arguments that need not all have the batch axis.
+    Explicit(PartlyBatched),
     /// The composite is batched.
     ViaFallback,
+    /// One call for each element of the batch.
+    Unrolled,
 }
 
 impl Op {
@@ -168,6 +204,7 @@ impl Op {
     pub fn name(&self) -> &'static str {
         match self {
             Op::Leaf => "array",
+            Op::Placeholder(transform) => transform,
             Op::Create(o) => o.name(),
             Op::Unary(o) => o.name(),
             Op::Binary(o) => o.name(),
@@ -195,7 +232,7 @@ impl Op {
     /// Shapes and types of the results, or why the arguments do not fit.
     pub fn infer(&self, inputs: &[&Meta]) -> Result<Metas> {
         match self {
-            Op::Leaf => Ok(Metas::new()),
+            Op::Leaf | Op::Placeholder(_) => Ok(Metas::new()),
             Op::Create(o) => o.infer(inputs),
             Op::Unary(o) => o.infer(inputs),
             Op::Binary(o) => o.infer(inputs),
@@ -220,50 +257,84 @@ impl Op {
         }
     }
 
-    /// How it is differentiated; `None` where no rule is written yet.
-    pub fn grad(&self) -> Option<Grad> {
+    /// How it is differentiated.
+    pub fn grad(&self) -> Grad {
         match self {
-            Op::Leaf => Some(Grad::NonDiff),
-            Op::Create(_) => Some(Grad::NonDiff),
-            Op::Unary(o) => Some(o.grad()),
-            Op::Binary(o) => Some(o.grad()),
-            Op::Select => Some(select::grad()),
-            Op::Cast(d) => Some(cast::grad(*d)),
-            Op::Fused(_) => Some(Grad::ViaFallback),
-            Op::Reduce(_) => None,
-            Op::Arg(_) => Some(Grad::NonDiff),
-            Op::Scan(_) => None,
-            Op::Sort(_) => None,
-            Op::View(_) => None,
-            Op::Update(_) => None,
-            Op::Index(_) => None,
-            Op::Matmul(_) => None,
-            Op::Random(_) => Some(Grad::NonDiff),
-            Op::Quant(_) => None,
-            Op::Norm(_) => Some(Grad::ViaFallback),
-            Op::Softmax(_) => None,
-            Op::Rope(_) => None,
-            Op::Attention(_) => None,
-            Op::Custom(_) => Some(Grad::ViaFallback),
+            Op::Leaf | Op::Placeholder(_) | Op::Create(_) | Op::Arg(_) | Op::Random(_) => Grad::NonDiff,
+            Op::Unary(o) => o.grad(),
+            Op::Binary(o) => o.grad(),
+            Op::Select => select::grad(),
+            Op::Cast(d) => cast::grad(*d),
+            Op::Fused(_) => Grad::ViaFallback,
+            Op::Reduce(o) => o.grad(),
+            Op::Scan(o) => o.grad(),
+            Op::Sort(o) => o.grad(),
+            Op::View(o) => o.grad(),
+            Op::Update(o) => o.grad(),
+            Op::Index(o) => o.grad(),
+            Op::Matmul(o) => o.grad(),
+            Op::Quant(o) => o.grad(),
+            Op::Norm(_) | Op::Rope(_) | Op::Attention(_) => Grad::ViaFallback,
+            Op::Softmax(o) => o.grad(),
+            Op::Custom(o) => o.grad(),
         }
     }
 
-    /// How it acts on a batch; `None` where no rule is written yet.
-    pub fn batch(&self) -> Option<Batch> {
+    /// Whether one of its partial derivatives is infinite somewhere, so that what does not count must be
+    /// kept from becoming NaN.
+    pub(crate) fn is_singular(&self) -> bool {
         match self {
-            Op::Leaf | Op::Create(_) => Some(Batch::Pointwise),
-            Op::Unary(_) | Op::Binary(_) | Op::Select | Op::Cast(_) | Op::Fused(_) => Some(Batch::Pointwise),
-            Op::Reduce(_) | Op::Arg(_) | Op::Scan(_) | Op::Sort(_) => Some(Batch::ShiftAxes),
-            Op::View(_) | Op::Update(_) | Op::Index(_) => None,
-            Op::Matmul(_) => Some(Batch::LeadingDims),
-            Op::Random(_) | Op::Quant(_) => None,
-            Op::Norm(_) | Op::Softmax(_) => Some(Batch::LeadingDims),
-            Op::Rope(_) | Op::Attention(_) => None,
-            Op::Custom(_) => Some(Batch::ViaFallback),
+            Op::Unary(o) => o.is_singular(),
+            Op::Binary(o) => o.is_singular(),
+            Op::Leaf
+            | Op::Placeholder(_)
+            | Op::Create(_)
+            | Op::Select
+            | Op::Cast(_)
+            | Op::Fused(_)
+            | Op::Reduce(_)
+            | Op::Arg(_)
+            | Op::Scan(_)
+            | Op::Sort(_)
+            | Op::View(_)
+            | Op::Update(_)
+            | Op::Index(_)
+            | Op::Matmul(_)
+            | Op::Random(_)
+            | Op::Quant(_)
+            | Op::Norm(_)
+            | Op::Softmax(_)
+            | Op::Rope(_)
+            | Op::Attention(_)
+            | Op::Custom(_) => false,
         }
     }
 
-    /// The same values from simpler operations, for fused operations that a device lacks.
+    /// How it acts on a batch.
+    pub fn batch(&self) -> Batch {
+        match self {
+            // Without arguments there is nothing to batch.
+            Op::Leaf | Op::Placeholder(_) | Op::Create(_) => Batch::Pointwise,
+            Op::Unary(_) | Op::Binary(_) | Op::Select | Op::Cast(_) | Op::Fused(_) => Batch::Pointwise,
+            Op::Reduce(_) => Batch::ShiftAxes(reduce::batched),
+            Op::Arg(_) => Batch::ShiftAxes(arg::batched),
+            Op::Scan(_) => Batch::ShiftAxes(scan::batched),
+            Op::Sort(_) => Batch::ShiftAxes(sort::batched),
+            Op::View(_) => Batch::ShiftAxes(view::batched),
+            Op::Update(_) => Batch::ShiftAxes(update::batched),
+            Op::Index(_) => Batch::Explicit(index_rules::batched),
+            Op::Matmul(_) => Batch::Explicit(matmul::batched),
+            Op::Random(_) => Batch::LeadingDims,
+            Op::Quant(_) => Batch::Explicit(quant::batched),
+            Op::Norm(_) => Batch::Explicit(norm::batched),
+            Op::Softmax(_) => Batch::LeadingDims,
+            Op::Rope(_) => Batch::Explicit(rope::batched),
+            Op::Attention(_) => Batch::Explicit(attention::batched),
+            Op::Custom(_) => Batch::Explicit(custom::batched),
+        }
+    }
+
+    /// The same values from simpler operations, for what a device lacks and for derivatives.
     pub fn fallback(&self, inputs: &[Array]) -> Option<Result<Vec<Array>>> {
         match self {
             Op::Fused(e) => Some(e.unfused(inputs)),
@@ -273,16 +344,17 @@ impl Op {
             Op::Attention(o) => Some(o.fallback(inputs)),
             Op::Quant(o) => o.fallback(inputs),
             Op::Custom(o) => o.0.fallback(inputs),
+            Op::Reduce(o) => o.fallback(inputs),
+            Op::Scan(o) => o.fallback(inputs),
+            Op::Sort(o) => o.fallback(inputs),
             Op::Leaf
+            | Op::Placeholder(_)
             | Op::Create(_)
             | Op::Unary(_)
             | Op::Binary(_)
             | Op::Select
             | Op::Cast(_)
-            | Op::Reduce(_)
             | Op::Arg(_)
-            | Op::Scan(_)
-            | Op::Sort(_)
             | Op::View(_)
             | Op::Update(_)
             | Op::Index(_)
@@ -297,6 +369,7 @@ impl Op {
             Op::Create(c) => matches!(c, Create::Full { .. }),
             Op::Unary(_) | Op::Binary(_) | Op::Select | Op::Cast(_) => true,
             Op::Leaf
+            | Op::Placeholder(_)
             | Op::Fused(_)
             | Op::Reduce(_)
             | Op::Arg(_)

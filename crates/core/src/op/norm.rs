@@ -1,6 +1,6 @@
 //! Normalisation over the last axis, computed in `f32` at least.
 
-use super::{Meta, Metas, one};
+use super::{Meta, Metas, Op, one};
 use crate::{Array, Dtype, Error, Result};
 
 /// Normalisation over the last axis. Floats are kept as bits.
@@ -85,4 +85,41 @@ impl Norm {
         }
         Ok(vec![y.astype(x.dtype())?])
     }
+}
+
+/// Leading axes are a batch already; a weight or bias that differs between elements is applied afterwards.
+pub(super) fn batched(op: &Op, inputs: &[Array], flags: &[bool], n: usize) -> Result<Vec<Array>> {
+    let x = if flags[0] {
+        inputs[0].clone()
+    } else {
+        inputs[0].broadcast_to(&crate::transforms::prefixed(n, inputs[0].shape()))?
+    };
+    if !flags[1..].contains(&true) {
+        let all: Vec<Array> = std::iter::once(x).chain(inputs[1..].iter().cloned()).collect();
+        return Ok(vec![Array::from_op(op.clone(), &all)?]);
+    }
+    let Op::Norm(norm) = op else { return Ok(Vec::new()) };
+    let wide = if x.dtype() == Dtype::F64 { Dtype::F64 } else { Dtype::F32 };
+    let (plain, weight, bias) = match *norm {
+        Norm::Rms { eps } => (Norm::Rms { eps }, inputs.len() > 1, false),
+        Norm::Layer { eps, weight, bias } => (Norm::Layer { eps, weight: false, bias: false }, weight, bias),
+    };
+    let mut y = Array::from_op(Op::Norm(plain), &[x.astype(wide)?])?;
+    let along = |i: usize| -> Result<Array> {
+        let w = inputs[i].astype(wide)?;
+        if !flags[i] {
+            return Ok(w);
+        }
+        let mut dims = vec![1; x.rank()];
+        dims[0] = n;
+        dims[x.rank() - 1] = w.shape()[1];
+        w.reshape(&dims)
+    };
+    if weight {
+        y = y.multiply(&along(1)?)?;
+    }
+    if bias {
+        y = y.add(&along(1 + weight as usize)?)?;
+    }
+    Ok(vec![y.astype(x.dtype())?])
 }

@@ -1,6 +1,6 @@
 //! Rotary position embedding (Su et al. 2021, "RoFormer").
 
-use super::{Meta, Metas, one};
+use super::{Meta, Metas, Op, one};
 use crate::{Array, Dtype, Error, Result};
 
 /// Rotation of pairs of features by `position * frequency`.
@@ -101,4 +101,31 @@ impl Rope {
         let rest = x.slice_axis(-1, self.dims, x.shape()[r - 1])?;
         Ok(vec![Array::concatenate(&[y, rest], -1)?])
     }
+}
+
+/// The batch joins the batch axis of the operation.
+pub(super) fn batched(op: &Op, inputs: &[Array], flags: &[bool], n: usize) -> Result<Vec<Array>> {
+    let Op::Rope(rope) = op else { return Ok(Vec::new()) };
+    if flags.get(2) == Some(&true) {
+        return crate::transforms::batch_function(|x| rope.fallback(x), inputs, flags, n);
+    }
+    let x = if flags[0] {
+        inputs[0].clone()
+    } else {
+        inputs[0].broadcast_to(&crate::transforms::prefixed(n, inputs[0].shape()))?
+    };
+    // One sequence [length, features] has no batch axis yet.
+    let single = x.rank() == 3;
+    let b = if single { 1 } else { x.shape()[1] };
+    let mut dims: Vec<usize> = vec![n * b];
+    dims.extend_from_slice(&x.shape()[if single { 1 } else { 2 }..]);
+    let offset = match (flags[1], inputs[1].rank() - flags[1] as usize) {
+        (false, 0) => inputs[1].clone(),
+        (false, _) => inputs[1].broadcast_to(&[n, b])?.reshape(&[n * b])?,
+        (true, 0) => inputs[1].reshape(&[n, 1])?.broadcast_to(&[n, b])?.reshape(&[n * b])?,
+        (true, _) => inputs[1].reshape(&[n * b])?,
+    };
+    let mut all = vec![x.reshape(&dims)?, offset];
+    all.extend(inputs.get(2).cloned());
+    Ok(vec![Array::from_op(op.clone(), &all)?.reshape(x.shape())?])
 }

@@ -18,14 +18,16 @@ pub(super) fn infer(inputs: &[&Meta]) -> Result<Metas> {
 }
 
 pub(super) fn grad() -> Grad {
-    Grad::Pointwise(partial)
+    Grad::Linear(transpose)
 }
 
-fn partial(_op: &Op, inputs: &[Array], y: &Array, i: usize) -> Result<Option<Array>> {
-    let chosen = inputs[0].astype(y.dtype());
+/// A choice rather than a product, so that nothing of the other branch comes through.
+fn transpose(_: &Op, inputs: &[Array], cotangents: &[Option<Array>], i: usize) -> Result<Option<Array>> {
+    let Some(c) = &cotangents[0] else { return Ok(None) };
+    let zero = c.scalar_like(0.0);
     match i {
-        1 => chosen.map(Some),
-        2 => inputs[0].logical_not()?.astype(y.dtype()).map(Some),
+        1 => Array::select(&inputs[0], c, &zero).map(Some),
+        2 => Array::select(&inputs[0], &zero, c).map(Some),
         _ => Ok(None),
     }
 }

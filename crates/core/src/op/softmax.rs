@@ -1,6 +1,6 @@
 //! Softmax and logsumexp over the last axis, accumulated in `f32` at least.
 
-use super::{Meta, Metas, arity, one};
+use super::{Cotangents, Grad, Meta, Metas, Op, arity, one};
 use crate::{Array, Error, Result};
 
 /// Softmax and logsumexp over the last axis.
@@ -50,4 +50,40 @@ impl Softmax {
         };
         Ok(vec![y.astype(x.dtype())?])
     }
+}
+
+impl Softmax {
+    pub(super) fn grad(self) -> Grad {
+        Grad::Explicit { jvp, vjp }
+    }
+}
+
+/// The Jacobian of softmax is symmetric: `y * (v - sum(y * v))`.
+fn symmetric(y: &Array, v: &Array) -> Result<Array> {
+    let yv = y.multiply(v)?;
+    yv.subtract(&y.multiply(&yv.sum(&[-1], true)?)?)
+}
+
+fn jvp(op: &Op, inputs: &[Array], outputs: &[Array], tangents: &[Option<Array>]) -> Result<Cotangents> {
+    let (Op::Softmax(o), Some(t)) = (op, &tangents[0]) else { return Ok(Cotangents::from_iter([None])) };
+    let y = match o {
+        Softmax::Softmax => symmetric(&outputs[0], t)?,
+        Softmax::LogSumExp => inputs[0].softmax(-1)?.multiply(t)?.sum(&[-1], true)?,
+    };
+    Ok(Cotangents::from_iter([Some(y)]))
+}
+
+fn vjp(
+    op: &Op,
+    inputs: &[Array],
+    outputs: &[Array],
+    cotangents: &[Option<Array>],
+    _: &[bool],
+) -> Result<Cotangents> {
+    let (Op::Softmax(o), Some(c)) = (op, &cotangents[0]) else { return Ok(Cotangents::from_iter([None])) };
+    let back = match o {
+        Softmax::Softmax => symmetric(&outputs[0], c)?,
+        Softmax::LogSumExp => inputs[0].softmax(-1)?.multiply(c)?,
+    };
+    Ok(Cotangents::from_iter([Some(back)]))
 }

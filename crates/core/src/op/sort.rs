@@ -1,7 +1,7 @@
 //! Ordering along an axis. NaN comes last; equal elements keep their order.
 
-use super::{Meta, Metas, arity, one};
-use crate::{Dtype, Error, Result};
+use super::{Grad, Meta, Metas, Op, arity, one};
+use crate::{Array, Dtype, Error, Result};
 
 /// Ordering along one axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -44,4 +44,25 @@ impl Sort {
         }
         one(x.shape.clone(), if self.indices { Dtype::U32 } else { x.dtype })
     }
+}
+
+impl Sort {
+    pub(super) fn grad(&self) -> Grad {
+        if self.indices { Grad::NonDiff } else { Grad::ViaFallback }
+    }
+
+    /// The elements at the places that order them.
+    pub(super) fn fallback(&self, inputs: &[Array]) -> Option<Result<Vec<Array>>> {
+        if self.indices {
+            return None;
+        }
+        let x = &inputs[0];
+        let places = Array::from_op(Op::Sort(Sort { indices: true, ..*self }), &[x.clone()]);
+        Some(places.and_then(|p| Ok(vec![x.take_along_axis(&p, self.axis as i32)?])))
+    }
+}
+
+pub(super) fn batched(op: &Op, inputs: &[Array], _: usize) -> Result<Vec<Array>> {
+    let Op::Sort(s) = op else { return Ok(Vec::new()) };
+    Ok(vec![Array::from_op(Op::Sort(Sort { axis: s.axis + 1, ..*s }), inputs)?])
 }

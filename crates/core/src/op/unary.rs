@@ -1,7 +1,7 @@
 //! Elementwise functions of one array.
 
-use super::{Grad, Meta, Metas, Op, arity, one};
-use crate::dtype::Kind;
+use super::{Cotangents, Grad, Meta, Metas, Op, arity, one};
+use crate::dtype::{Complex64, Kind};
 use crate::{Array, Dtype, Error, Result};
 
 /// Elementwise function of one array.
@@ -211,12 +211,9 @@ impl Unary {
             | Unary::Floor
             | Unary::Round
             | Unary::LogicalNot
-            | Unary::BitNot
-            | Unary::Real
-            | Unary::Imag
-            | Unary::Conj => Grad::NonDiff,
-            Unary::Abs
-            | Unary::Neg
+            | Unary::BitNot => Grad::NonDiff,
+            Unary::Abs | Unary::Real | Unary::Imag | Unary::Conj => Grad::Explicit { jvp, vjp },
+            Unary::Neg
             | Unary::Sqrt
             | Unary::Rsqrt
             | Unary::Square
@@ -243,6 +240,65 @@ impl Unary {
             | Unary::Sigmoid => Grad::Pointwise(partial),
         }
     }
+
+    /// Whether the slope is infinite somewhere in the domain.
+    pub(super) fn is_singular(self) -> bool {
+        matches!(
+            self,
+            Unary::Sqrt
+                | Unary::Rsqrt
+                | Unary::Log
+                | Unary::Log2
+                | Unary::Log10
+                | Unary::Log1p
+                | Unary::Asin
+                | Unary::Acos
+                | Unary::Acosh
+                | Unary::Atanh
+                | Unary::ErfInv
+        )
+    }
+}
+
+/// `z / |z|`, and 0 at 0.
+fn direction(z: &Array) -> Result<Array> {
+    if !z.dtype().is_complex() {
+        return z.sign();
+    }
+    let size = z.abs()?.astype(z.dtype())?;
+    let zero = size.equal(&size.scalar_like(0.0))?;
+    z.divide(&Array::select(&zero, &size.full_like(1.0)?, &size)?)
+}
+
+/// Functions that are linear over the real numbers, and the absolute value.
+fn jvp(op: &Op, inputs: &[Array], _: &[Array], tangents: &[Option<Array>]) -> Result<Cotangents> {
+    let (Op::Unary(f), Some(t)) = (op, &tangents[0]) else { return Ok(Cotangents::from_iter([None])) };
+    let x = &inputs[0];
+    let y = match f {
+        Unary::Abs if x.dtype().is_complex() => direction(x)?.conjugate()?.multiply(t)?.real()?,
+        Unary::Abs => t.multiply(&x.sign()?)?,
+        f => t.unary(*f)?,
+    };
+    Ok(Cotangents::from_iter([Some(y)]))
+}
+
+fn vjp(
+    op: &Op,
+    inputs: &[Array],
+    _: &[Array],
+    cotangents: &[Option<Array>],
+    _: &[bool],
+) -> Result<Cotangents> {
+    let (Op::Unary(f), Some(c)) = (op, &cotangents[0]) else { return Ok(Cotangents::from_iter([None])) };
+    let x = &inputs[0];
+    let wide = || c.astype(x.dtype());
+    let back = match f {
+        Unary::Abs => direction(x)?.multiply(&wide()?)?,
+        Unary::Real => wide()?,
+        Unary::Imag => wide()?.multiply(&Array::from_scalar(Complex64 { re: 0.0, im: 1.0 }))?,
+        f => c.unary(*f)?,
+    };
+    Ok(Cotangents::from_iter([Some(back)]))
 }
 
 /// Derivative of a real function by its argument, from the argument `x` and, where cheaper, the result `y`.
@@ -252,7 +308,6 @@ fn partial(op: &Op, inputs: &[Array], y: &Array, _i: usize) -> Result<Option<Arr
     let one = || x.scalar_like(1.0);
     let d = match f {
         Unary::Neg => x.full_like(-1.0)?,
-        Unary::Abs => x.sign()?,
         Unary::Sqrt => y.full_like(0.5)?.divide(y)?,
         Unary::Rsqrt => y.multiply(&y.square()?)?.scale(-0.5)?,
         Unary::Square => x.scale(2.0)?,
@@ -277,7 +332,8 @@ fn partial(op: &Op, inputs: &[Array], y: &Array, _i: usize) -> Result<Option<Arr
         Unary::Erf => x.square()?.negative()?.exp()?.scale(std::f64::consts::FRAC_2_SQRT_PI)?,
         Unary::ErfInv => y.square()?.exp()?.scale(1.0 / std::f64::consts::FRAC_2_SQRT_PI)?,
         Unary::Sigmoid => y.multiply(&one().subtract(y)?)?,
-        Unary::Sign
+        Unary::Abs
+        | Unary::Sign
         | Unary::Ceil
         | Unary::Floor
         | Unary::Round

@@ -2,8 +2,8 @@
 //! nobody else holds it.
 
 use super::view::check_window;
-use super::{Meta, Metas, arity, one};
-use crate::{Error, Result};
+use super::{Grad, Meta, Metas, Op, View, arity, one};
+use crate::{Array, Error, Result};
 use smallvec::SmallVec;
 
 /// Joining, and writing part of an array.
@@ -71,4 +71,40 @@ impl Update {
             }
         }
     }
+}
+
+impl Update {
+    pub(super) fn grad(&self) -> Grad {
+        Grad::Linear(transpose)
+    }
+}
+
+fn transpose(op: &Op, inputs: &[Array], cotangents: &[Option<Array>], i: usize) -> Result<Option<Array>> {
+    let (Op::Update(update), Some(c)) = (op, &cotangents[0]) else { return Ok(None) };
+    let back = match update {
+        Update::Concat { axis } => {
+            let before: usize = inputs[..i].iter().map(|x| x.shape()[*axis]).sum();
+            c.slice_axis(*axis as i32, before, before + inputs[i].shape()[*axis])?
+        }
+        Update::Slice { .. } if i == 0 => {
+            Array::from_op(Op::Update(update.clone()), &[c.clone(), inputs[1].full_like(0.0)?])?
+        }
+        Update::Slice { start, step } => {
+            let read = View::Slice { start: start.clone(), step: step.clone(), size: inputs[1].shape().clone() };
+            Array::from_op(Op::View(read), std::slice::from_ref(c))?
+        }
+    };
+    Ok(Some(back))
+}
+
+pub(super) fn batched(op: &Op, inputs: &[Array], _: usize) -> Result<Vec<Array>> {
+    let Op::Update(update) = op else { return Ok(Vec::new()) };
+    let shifted = match update {
+        Update::Concat { axis } => Update::Concat { axis: axis + 1 },
+        Update::Slice { start, step } => Update::Slice {
+            start: std::iter::once(0).chain(start.iter().copied()).collect(),
+            step: std::iter::once(1).chain(step.iter().copied()).collect(),
+        },
+    };
+    Ok(vec![Array::from_op(Op::Update(shifted), inputs)?])
 }

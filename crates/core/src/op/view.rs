@@ -1,14 +1,19 @@
 //! The same elements under another shape. Views share memory; only a reshape that strides do not allow
 //! copies.
 
-use super::{Meta, Metas, arity, one};
+use super::{Grad, Meta, Metas, Op, Update, arity, one};
 use crate::shape::Shape;
-use crate::{Dtype, Error, Result};
+use crate::transforms::prefixed;
+use crate::{Array, Dtype, Error, Result};
 use smallvec::SmallVec;
 
 /// The same elements under another shape.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum View {
+    /// The argument.
+    Identity,
+    /// The argument, as a constant for derivatives.
+    StopGradient,
     /// Repeated along axes of size 1 and new leading axes.
     Broadcast(Shape),
     /// Other sizes for as many elements, in row-major order.
@@ -38,6 +43,8 @@ pub enum View {
 impl View {
     pub(super) fn name(&self) -> &'static str {
         match self {
+            View::Identity => "identity",
+            View::StopGradient => "stop_gradient",
             View::Broadcast(_) => "broadcast_to",
             View::Reshape(_) => "reshape",
             View::Transpose(_) => "transpose",
@@ -52,6 +59,7 @@ impl View {
         let [x] = arity(name, inputs)?;
         let refuse = |msg: String| Err(Error::shape(name, msg));
         match self {
+            View::Identity | View::StopGradient => one(x.shape.clone(), x.dtype),
             View::Broadcast(to) => {
                 let lead = to.rank().checked_sub(x.shape.rank());
                 let fits =
@@ -145,4 +153,89 @@ pub(super) fn check_window(
         }
     }
     Ok(())
+}
+
+impl View {
+    pub(super) fn grad(&self) -> Grad {
+        match self {
+            View::StopGradient | View::Bitcast(_) => Grad::NonDiff,
+            View::Identity
+            | View::Broadcast(_)
+            | View::Reshape(_)
+            | View::Transpose(_)
+            | View::Slice { .. }
+            | View::Split { .. } => Grad::Linear(transpose),
+        }
+    }
+}
+
+fn transpose(op: &Op, inputs: &[Array], cotangents: &[Option<Array>], _: usize) -> Result<Option<Array>> {
+    let x = &inputs[0];
+    let Op::View(view) = op else { return Ok(None) };
+    if let View::Split { axis, sizes } = view {
+        let parts = cotangents
+            .iter()
+            .zip(sizes)
+            .map(|(c, &n)| match c {
+                Some(c) => Ok(c.clone()),
+                None => Array::zeros(&x.shape().with(*axis, n), x.dtype()),
+            })
+            .collect::<Result<Vec<_>>>()?;
+        return crate::ops::concatenate(&parts, *axis as i32).map(Some);
+    }
+    let Some(c) = &cotangents[0] else { return Ok(None) };
+    let back = match view {
+        View::Identity => c.clone(),
+        View::Broadcast(to) => {
+            let lead = to.rank() - x.rank();
+            let axes: Vec<i32> = (0..to.rank())
+                .filter(|&a| a < lead || x.shape()[a - lead] != to[a])
+                .map(|a| a as i32)
+                .collect();
+            if axes.is_empty() { c.clone() } else { c.sum(&axes, true)?.reshape(x.shape())? }
+        }
+        View::Reshape(_) => c.reshape(x.shape())?,
+        View::Transpose(perm) => {
+            let mut inverse: SmallVec<[u8; 8]> = SmallVec::from_elem(0, perm.len());
+            for (i, &p) in perm.iter().enumerate() {
+                inverse[p as usize] = i as u8;
+            }
+            Array::from_op(Op::View(View::Transpose(inverse)), std::slice::from_ref(c))?
+        }
+        View::Slice { start, step, .. } => {
+            let write = Update::Slice { start: start.clone(), step: step.clone() };
+            Array::from_op(Op::Update(write), &[x.full_like(0.0)?, c.clone()])?
+        }
+        View::StopGradient | View::Bitcast(_) | View::Split { .. } => return Ok(None),
+    };
+    Ok(Some(back))
+}
+
+pub(super) fn batched(op: &Op, inputs: &[Array], n: usize) -> Result<Vec<Array>> {
+    let Op::View(view) = op else { return Ok(Vec::new()) };
+    let x = &inputs[0];
+    let shifted = match view {
+        View::Identity => View::Identity,
+        View::StopGradient => View::StopGradient,
+        View::Broadcast(to) => {
+            // New axes go between the batch and the rest.
+            let mut dims: Vec<usize> = vec![1; to.rank() + 2 - x.rank()];
+            dims[0] = n;
+            dims.extend_from_slice(&x.shape()[1..]);
+            return Ok(vec![x.reshape(&dims)?.broadcast_to(&prefixed(n, to))?]);
+        }
+        View::Reshape(to) => View::Reshape(prefixed(n, to)),
+        View::Transpose(perm) => View::Transpose(std::iter::once(0).chain(perm.iter().map(|p| p + 1)).collect()),
+        View::Slice { start, step, size } => View::Slice {
+            start: std::iter::once(0).chain(start.iter().copied()).collect(),
+            step: std::iter::once(1).chain(step.iter().copied()).collect(),
+            size: prefixed(n, size),
+        },
+        View::Bitcast(to) if x.rank() == 1 && to.size() != x.dtype().size() => {
+            return Err(Error::shape("view", format!("a scalar of {} cannot be seen as {to}", x.dtype())));
+        }
+        View::Bitcast(to) => View::Bitcast(*to),
+        View::Split { axis, sizes } => View::Split { axis: axis + 1, sizes: sizes.clone() },
+    };
+    Ok(Array::from_op_multi(Op::View(shifted), inputs)?.into_iter().collect())
 }

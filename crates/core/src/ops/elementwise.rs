@@ -142,7 +142,7 @@ binary! {
 }
 
 impl Array {
-    fn unary(&self, op: Unary) -> Result<Array> {
+    pub(crate) fn unary(&self, op: Unary) -> Result<Array> {
         if op.wants_float() && !self.dtype().is_inexact() {
             return self.astype(Dtype::F32)?.unary(op);
         }

@@ -46,6 +46,11 @@ impl Array {
         Array::from_op(Op::View(v), std::slice::from_ref(self))
     }
 
+    /// The same value, which derivatives treat as a constant.
+    pub fn stop_gradient(&self) -> Result<Array> {
+        self.view_op(View::StopGradient)
+    }
+
     /// Repeated along axes of size 1 and new leading axes, without a copy.
     pub fn broadcast_to(&self, shape: &[usize]) -> Result<Array> {
         if self.shape()[..] == *shape {

@@ -28,6 +28,7 @@ pub fn supports(op: &Op, inputs: &[Meta]) -> Support {
         Op::Norm(_) | Op::Softmax(_) if inputs.iter().any(|m| m.dtype == Dtype::F64) => Support::Fallback,
         Op::Custom(_) => Support::Fallback,
         Op::Leaf
+        | Op::Placeholder(_)
         | Op::Create(_)
         | Op::Unary(_)
         | Op::Binary(_)
@@ -76,7 +77,7 @@ pub fn launch(ctx: &mut EvalCtx<'_>, queue: &Arc<HostQueue>) -> Result<()> {
         Op::Norm(o) => rows::norm(ctx, queue, *o),
         Op::Softmax(o) => rows::softmax(ctx, queue, *o),
         Op::Rope(o) => rows::rope(ctx, queue, *o),
-        Op::Leaf | Op::Create(Create::Full { .. }) | Op::View(_) => {
+        Op::Leaf | Op::Placeholder(_) | Op::Create(Create::Full { .. }) | Op::View(_) => {
             unsupported(ctx, "core evaluates it without a kernel")
         }
         Op::Custom(_) => unsupported(ctx, "it has no kernel of its own for this device"),
