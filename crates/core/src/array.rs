@@ -192,7 +192,11 @@ impl Array {
             op,
             stream: self.node.stream,
             outs: SmallVec::from_iter([self.meta().clone()]),
-            inputs: Mutex::new(if known.is_some() { Inputs::new() } else { Inputs::from_iter([self.clone()]) }),
+            inputs: Mutex::new(if known.is_some() {
+                Inputs::new()
+            } else {
+                Inputs::from_iter([self.clone()])
+            }),
             state: AtomicU8::new(state as u8),
             results: known.map_or_else(OnceLock::new, |v| OnceLock::from(SmallVec::from_iter([v.clone()]))),
             trace: Some(trace.clone()),

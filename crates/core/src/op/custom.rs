@@ -22,7 +22,12 @@ pub trait CustomOp: Send + Sync {
         None
     }
     /// Tangents of the results; `None` differentiates the composite.
-    fn jvp(&self, inputs: &[Array], outputs: &[Array], tangents: &[Option<Array>]) -> Option<Result<Cotangents>> {
+    fn jvp(
+        &self,
+        inputs: &[Array],
+        outputs: &[Array],
+        tangents: &[Option<Array>],
+    ) -> Option<Result<Cotangents>> {
         let _ = (inputs, outputs, tangents);
         None
     }
@@ -53,8 +58,7 @@ impl CustomRef {
 
 fn jvp(op: &Op, inputs: &[Array], outputs: &[Array], tangents: &[Option<Array>]) -> Result<Cotangents> {
     let Op::Custom(c) = op else { return Ok(Cotangents::new()) };
-    c.0.jvp(inputs, outputs, tangents)
-        .unwrap_or_else(|| fallback_jvp(|x| composite(c, x), inputs, tangents))
+    c.0.jvp(inputs, outputs, tangents).unwrap_or_else(|| fallback_jvp(|x| composite(c, x), inputs, tangents))
 }
 
 fn vjp(
@@ -71,8 +75,7 @@ fn vjp(
 
 pub(super) fn batched(op: &Op, inputs: &[Array], flags: &[bool], n: usize) -> Result<Vec<Array>> {
     let Op::Custom(c) = op else { return Ok(Vec::new()) };
-    c.0.batch(inputs, flags, n)
-        .unwrap_or_else(|| batch_function(|x| composite(c, x), inputs, flags, n))
+    c.0.batch(inputs, flags, n).unwrap_or_else(|| batch_function(|x| composite(c, x), inputs, flags, n))
 }
 
 fn composite(c: &CustomRef, inputs: &[Array]) -> Result<Vec<Array>> {

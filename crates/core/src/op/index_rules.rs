@@ -102,7 +102,8 @@ fn slopes(mode: ScatterMode, place: &Place<'_>, x: &Array, u: &Array, y: &Array)
             let by_old = Array::select(&none, &rest, &rest.scalar_like(0.0))?;
             let others = place.read(&x.multiply(&rest)?)?;
             let seen = place.read(&zeros)?;
-            let lone = Array::select(&seen.equal(&seen.scalar_like(1.0))?, &others, &others.scalar_like(0.0))?;
+            let lone =
+                Array::select(&seen.equal(&seen.scalar_like(1.0))?, &others, &others.scalar_like(0.0))?;
             let safe = Array::select(&zero, &u.scalar_like(1.0), u)?;
             let shared = others.divide(&safe)?;
             let shared =
@@ -185,7 +186,8 @@ pub(super) fn batched(op: &Op, inputs: &[Array], flags: &[bool], n: usize) -> Re
         }
         inputs[i].broadcast_to(&prefixed(n, inputs[i].shape()))
     };
-    let shift = |axes: &[u8]| -> SmallVec<[u8; 4]> { std::iter::once(0).chain(axes.iter().map(|a| a + 1)).collect() };
+    let shift =
+        |axes: &[u8]| -> SmallVec<[u8; 4]> { std::iter::once(0).chain(axes.iter().map(|a| a + 1)).collect() };
     // [n, I...] of the number of the element, beside index arrays of that shape.
     let own = |at: &Shape| -> Result<Array> {
         let mut dims = vec![1; at.rank() + 1];

@@ -206,12 +206,9 @@ impl Unary {
 
     pub(super) fn grad(self) -> Grad {
         match self {
-            Unary::Sign
-            | Unary::Ceil
-            | Unary::Floor
-            | Unary::Round
-            | Unary::LogicalNot
-            | Unary::BitNot => Grad::NonDiff,
+            Unary::Sign | Unary::Ceil | Unary::Floor | Unary::Round | Unary::LogicalNot | Unary::BitNot => {
+                Grad::NonDiff
+            }
             Unary::Abs | Unary::Real | Unary::Imag | Unary::Conj => Grad::Explicit { jvp, vjp },
             Unary::Neg
             | Unary::Sqrt

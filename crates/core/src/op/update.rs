@@ -90,7 +90,8 @@ fn transpose(op: &Op, inputs: &[Array], cotangents: &[Option<Array>], i: usize) 
             Array::from_op(Op::Update(update.clone()), &[c.clone(), inputs[1].full_like(0.0)?])?
         }
         Update::Slice { start, step } => {
-            let read = View::Slice { start: start.clone(), step: step.clone(), size: inputs[1].shape().clone() };
+            let read =
+                View::Slice { start: start.clone(), step: step.clone(), size: inputs[1].shape().clone() };
             Array::from_op(Op::View(read), std::slice::from_ref(c))?
         }
     };

@@ -225,7 +225,9 @@ pub(super) fn batched(op: &Op, inputs: &[Array], n: usize) -> Result<Vec<Array>>
             return Ok(vec![x.reshape(&dims)?.broadcast_to(&prefixed(n, to))?]);
         }
         View::Reshape(to) => View::Reshape(prefixed(n, to)),
-        View::Transpose(perm) => View::Transpose(std::iter::once(0).chain(perm.iter().map(|p| p + 1)).collect()),
+        View::Transpose(perm) => {
+            View::Transpose(std::iter::once(0).chain(perm.iter().map(|p| p + 1)).collect())
+        }
         View::Slice { start, step, size } => View::Slice {
             start: std::iter::once(0).chain(start.iter().copied()).collect(),
             step: std::iter::once(1).chain(step.iter().copied()).collect(),

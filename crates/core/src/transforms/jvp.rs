@@ -82,11 +82,7 @@ pub fn jvp_arrays(
 ///
 /// # Errors
 /// As [`jvp_arrays`].
-pub fn jvp<A: Tree, B: Tree>(
-    f: impl FnOnce(&A) -> Result<B>,
-    primals: &A,
-    tangents: &A,
-) -> Result<(B, B)> {
+pub fn jvp<A: Tree, B: Tree>(f: impl FnOnce(&A) -> Result<B>, primals: &A, tangents: &A) -> Result<(B, B)> {
     let mut value = None;
     let (flat, pushed) = jvp_arrays(
         |x| {

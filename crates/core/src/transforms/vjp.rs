@@ -16,8 +16,11 @@ pub(super) fn pull(
     cotangents: impl FnOnce(&[Array]) -> Result<Vec<Option<Array>>>,
 ) -> Result<(Vec<Array>, Vec<Option<Array>>)> {
     let guard = Trace::begin();
-    let marked: Vec<Array> =
-        inputs.iter().zip(wanted).map(|(x, &w)| if w { x.marked(guard.trace()) } else { x.clone() }).collect();
+    let marked: Vec<Array> = inputs
+        .iter()
+        .zip(wanted)
+        .map(|(x, &w)| if w { x.marked(guard.trace()) } else { x.clone() })
+        .collect();
     let outputs = f(&marked)?;
     let seeds = cotangents(&outputs)?;
     let tape = Tape::of(&outputs, guard.trace());
@@ -118,11 +121,7 @@ pub fn vjp_arrays(
 ///
 /// # Errors
 /// As [`vjp_arrays`].
-pub fn vjp<A: Tree, B: Tree>(
-    f: impl FnOnce(&A) -> Result<B>,
-    primals: &A,
-    cotangents: &B,
-) -> Result<(B, A)> {
+pub fn vjp<A: Tree, B: Tree>(f: impl FnOnce(&A) -> Result<B>, primals: &A, cotangents: &B) -> Result<(B, A)> {
     let mut value = None;
     let (flat, pulled) = vjp_arrays(
         |x| {
@@ -193,7 +192,8 @@ pub fn value_and_grad<A: Tree, L: Loss>(f: impl Fn(&A) -> Result<L>) -> impl Fn(
         let (flat, pulled) = pull(run, &primals, &wanted, |outputs| {
             let loss = &outputs[0];
             if loss.size() != 1 || !loss.dtype().is_float() {
-                let msg = format!("the loss is a real scalar, got {} of shape {}", loss.dtype(), loss.shape());
+                let msg =
+                    format!("the loss is a real scalar, got {} of shape {}", loss.dtype(), loss.shape());
                 return Err(Error::shape("grad", msg));
             }
             let mut seeds = vec![None; outputs.len()];
@@ -212,7 +212,9 @@ pub(super) fn filled(found: Vec<Option<Array>>, like: &[Array]) -> Result<Vec<Ar
 
 pub(super) fn inexact(op: &'static str, arrays: &[Array]) -> Result<()> {
     match arrays.iter().position(|a| !a.dtype().is_inexact()) {
-        Some(i) => Err(Error::dtype(op, format!("argument {i} is {}; floats have derivatives", arrays[i].dtype()))),
+        Some(i) => {
+            Err(Error::dtype(op, format!("argument {i} is {}; floats have derivatives", arrays[i].dtype())))
+        }
         None => Ok(()),
     }
 }

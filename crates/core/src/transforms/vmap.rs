@@ -137,7 +137,9 @@ pub fn vmap_arrays(
                     a => y.moveaxis(0, a as i32),
                 }
             }
-            None if y.1 => Err(Error::value(OP, format!("result {k} depends on the element, but has no axis"))),
+            None if y.1 => {
+                Err(Error::value(OP, format!("result {k} depends on the element, but has no axis")))
+            }
             None => Ok(y.0.clone()),
         })
         .collect()
