@@ -1,0 +1,5 @@
+//! Functions about types and shapes rather than values.
+
+use super::calls;
+
+calls! { "types"; }
