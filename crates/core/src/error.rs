@@ -52,7 +52,10 @@ pub enum Error {
     #[error("no backend is registered for {0}; this build or machine lacks it")]
     NoBackend(Device),
     /// A value was asked for while a function is being traced.
-    #[error("[{0}] needs the value of an array, which a traced function does not have yet")]
+    #[error(
+        "[{0}] needs the value of an array, which the arguments of a traced function do not have yet; \
+         call it outside, or use a form whose result has a fixed shape"
+    )]
     InTrace(&'static str),
     /// An allocation exceeds the device or the memory limit.
     #[error(

@@ -37,6 +37,7 @@ pub use matmul::Matmul;
 pub use norm::Norm;
 pub use quant::{Affine, Quant};
 pub use random::Random;
+pub(crate) use reduce::reduced;
 pub use reduce::{Reduce, ReduceKind};
 pub use rope::Rope;
 pub use scan::{Scan, ScanKind};
@@ -272,6 +273,7 @@ impl Op {
             Op::Rope(o) => Some(o.fallback(inputs)),
             Op::Attention(o) => Some(o.fallback(inputs)),
             Op::Quant(o) => o.fallback(inputs),
+            Op::Index(o) => o.fallback(inputs),
             Op::Custom(o) => o.0.fallback(inputs),
             Op::Leaf
             | Op::Create(_)
@@ -285,7 +287,6 @@ impl Op {
             | Op::Sort(_)
             | Op::View(_)
             | Op::Update(_)
-            | Op::Index(_)
             | Op::Matmul(_)
             | Op::Random(_) => None,
         }

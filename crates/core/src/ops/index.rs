@@ -51,6 +51,17 @@ impl Array {
         Array::from_op(Op::Index(Index::TakeAlong { axis: a }), &[self.clone(), indices.clone()])
     }
 
+    /// How many of these numbers, which rise along one axis, come before each of `values` (with `right` also those
+    /// that are equal), as `uint32`. NaN comes after all numbers. Types are promoted.
+    ///
+    /// # Errors
+    /// `Shape` unless this array has one axis.
+    pub fn searchsorted(&self, values: &Array, right: bool) -> Result<Array> {
+        let dtype = self.dtype().promote(values.dtype());
+        let op = Op::Index(Index::SearchSorted { right });
+        Array::from_op(op, &[self.astype(dtype)?, values.astype(dtype)?])
+    }
+
     /// This array with `values` written where [`Array::take_along_axis`] would read.
     pub fn put_along_axis(&self, indices: &Array, values: &Array, along: i32) -> Result<Array> {
         let a = axis("put_along_axis", along, self.rank())?;
