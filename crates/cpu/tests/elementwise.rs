@@ -151,7 +151,9 @@ fn unary(op: Unary, x: f64) -> Option<f64> {
         Unary::Sigmoid => 1.0 / (1.0 + (-x).exp()),
         Unary::LogicalNot => (x == 0.0) as u8 as f64,
         // Checked by itself, by going back, and on its own types.
-        Unary::ErfInv | Unary::Digamma | Unary::BitNot | Unary::Real | Unary::Imag | Unary::Conj => return None,
+        Unary::ErfInv | Unary::Digamma | Unary::BitNot | Unary::Real | Unary::Imag | Unary::Conj => {
+            return None;
+        }
     })
 }
 

@@ -112,10 +112,7 @@ impl Binary {
 
     /// Whether integers become floats before it is applied.
     pub fn wants_float(self) -> bool {
-        matches!(
-            self,
-            Binary::Div | Binary::Atan2 | Binary::LogAddExp | Binary::Hypot | Binary::Copysign
-        )
+        matches!(self, Binary::Div | Binary::Atan2 | Binary::LogAddExp | Binary::Hypot | Binary::Copysign)
     }
 
     /// Type of the result for arguments of type `d`.
@@ -232,7 +229,9 @@ fn partial(op: &Op, inputs: &[Array], y: &Array, i: usize) -> Result<Option<Arra
             let d = if first { a } else { b }.divide(&Array::select(&zero, &y.full_like(1.0)?, y)?)?;
             Array::select(&zero, &y.full_like(0.0)?, &d)?
         }
-        Binary::Copysign if first => a.full_like(1.0)?.copysign(b)?.multiply(&a.full_like(1.0)?.copysign(a)?)?,
+        Binary::Copysign if first => {
+            a.full_like(1.0)?.copysign(b)?.multiply(&a.full_like(1.0)?.copysign(a)?)?
+        }
         Binary::Copysign
         | Binary::FloorDiv
         | Binary::LogicalAnd

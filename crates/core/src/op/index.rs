@@ -128,7 +128,10 @@ impl Index {
     pub(super) fn fallback(&self, inputs: &[Array]) -> Option<Result<Vec<Array>>> {
         match self {
             Index::SearchSorted { right } => Some(search(&inputs[0], &inputs[1], *right).map(|a| vec![a])),
-            Index::Gather { .. } | Index::Scatter { .. } | Index::TakeAlong { .. } | Index::PutAlong { .. } => None,
+            Index::Gather { .. }
+            | Index::Scatter { .. }
+            | Index::TakeAlong { .. }
+            | Index::PutAlong { .. } => None,
         }
     }
 }

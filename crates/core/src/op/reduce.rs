@@ -68,11 +68,11 @@ impl Reduce {
 
     pub(super) fn infer(&self, inputs: &[&Meta]) -> Result<Metas> {
         let [x] = arity(self.name(), inputs)?;
-        if matches!(self.kind, ReduceKind::Max | ReduceKind::Min) {
-            if self.axes.iter().any(|a| x.shape.get(a) == Some(&0)) {
-                let msg = format!("no value for an empty axis of an array of shape {}", x.shape);
-                return Err(Error::value(self.name(), msg));
-            }
+        if matches!(self.kind, ReduceKind::Max | ReduceKind::Min)
+            && self.axes.iter().any(|a| x.shape.get(a) == Some(&0))
+        {
+            let msg = format!("no value for an empty axis of an array of shape {}", x.shape);
+            return Err(Error::value(self.name(), msg));
         }
         if let Some(a) = self.axes.iter().find(|&a| a >= x.shape.rank()) {
             return Err(Error::shape(self.name(), format!("axis {a} is out of range for shape {}", x.shape)));

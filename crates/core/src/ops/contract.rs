@@ -37,11 +37,8 @@ impl Named {
     /// With the axes in this order; names that it lacks are new axes of size 1.
     pub(super) fn ordered(&self, labels: &[Label]) -> Result<Array> {
         let have: Vec<Label> = labels.iter().copied().filter(|l| self.labels.contains(l)).collect();
-        let order: Vec<i32> = have
-            .iter()
-            .filter_map(|l| self.labels.iter().position(|m| m == l))
-            .map(|i| i as i32)
-            .collect();
+        let order: Vec<i32> =
+            have.iter().filter_map(|l| self.labels.iter().position(|m| m == l)).map(|i| i as i32).collect();
         let x = if order.iter().enumerate().all(|(i, &o)| i as i32 == o) {
             self.array.clone()
         } else {
@@ -85,7 +82,8 @@ pub(super) fn pair(op: &'static str, a: Named, b: Named, kept: &[Label]) -> Resu
     if inner.is_empty() || thin || !dtype.is_inexact() {
         // Matrix products have no integers, and rows of one element are not worth one.
         let all: Vec<Label> = labels.iter().chain(&inner).copied().collect();
-        let wide = if dtype.is_inexact() && dtype.size() < 4 && !inner.is_empty() { Dtype::F32 } else { dtype };
+        let wide =
+            if dtype.is_inexact() && dtype.size() < 4 && !inner.is_empty() { Dtype::F32 } else { dtype };
         let (x, y) = (a.ordered(&all)?.astype(wide)?, b.ordered(&all)?.astype(wide)?);
         let mut product = x.multiply(&y)?;
         if !inner.is_empty() {

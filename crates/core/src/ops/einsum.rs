@@ -278,8 +278,7 @@ pub fn einsum(subscripts: &str, arrays: &[Array]) -> Result<Array> {
         let &[i, j] = &step[..] else { continue };
         let b = left.remove(j);
         let a = left.remove(i);
-        let kept: Vec<Label> =
-            eq.output.iter().chain(left.iter().flat_map(|n| &n.labels)).copied().collect();
+        let kept: Vec<Label> = eq.output.iter().chain(left.iter().flat_map(|n| &n.labels)).copied().collect();
         left.push(pair(OP, a, b, &kept)?);
     }
     let last = left.remove(0).keep(&eq.output)?;

@@ -144,7 +144,11 @@ struct Plan {
 
 /// A part of an index that belongs to axes of the array.
 enum Part {
-    Range { start: usize, step: isize, count: usize },
+    Range {
+        start: usize,
+        step: isize,
+        count: usize,
+    },
     Int(i64),
     New,
     Pick(Array),
@@ -200,7 +204,8 @@ fn plan(op: &'static str, x: &Array, items: &[IndexItem]) -> Result<Plan> {
             IndexItem::Array(a) if a.dtype() == Dtype::Bool => {
                 let covered = &x.shape()[axis..axis + a.rank()];
                 if a.shape()[..] != *covered {
-                    let msg = format!("a mask of shape {} for axes of shape {}", a.shape(), Shape::new(covered));
+                    let msg =
+                        format!("a mask of shape {} for axes of shape {}", a.shape(), Shape::new(covered));
                     return Err(Error::index(op, msg));
                 }
                 parts.extend(a.mask_indices(op)?.into_iter().map(Part::Pick));
@@ -273,8 +278,9 @@ fn resolve(op: &'static str, parts: Vec<Part>) -> Result<Plan> {
         }
     }
     for a in &p.arrays {
-        p.at = Shape::broadcast(op, &p.at, a.shape())
-            .map_err(|_| Error::index(op, format!("index shapes {} and {} do not broadcast", p.at, a.shape())))?;
+        p.at = Shape::broadcast(op, &p.at, a.shape()).map_err(|_| {
+            Error::index(op, format!("index shapes {} and {} do not broadcast", p.at, a.shape()))
+        })?;
     }
     p.nothing = !p.arrays.is_empty() && p.at.elements() == 0;
     Ok(p)

@@ -153,8 +153,9 @@ impl Array {
             1 => {
                 let len = self.size();
                 let aside = k.unsigned_abs() as usize;
-                let n = len.checked_add(aside).ok_or_else(|| Error::shape("diag", format!("diagonal {k}")))?;
-                let square = n.checked_mul(n).unwrap_or(usize::MAX);
+                let n =
+                    len.checked_add(aside).ok_or_else(|| Error::shape("diag", format!("diagonal {k}")))?;
+                let square = n.saturating_mul(n);
                 Shape::checked("diag", &[square])?;
                 let flat = Array::zeros(&[square], self.dtype())?;
                 let start = if k < 0 { aside * n } else { aside };

@@ -25,8 +25,8 @@ pub use arrange::{Indexing, broadcast_arrays, broadcast_shapes, depends, meshgri
 pub use contract::{inner, kron, outer, tensordot, tensordot_last, vecdot};
 pub use einsum::{EinsumPath, einsum, einsum_path};
 pub use fast::Mask;
-pub(crate) use numeric::trigamma;
 pub use indexing::{At, IndexItem};
+pub(crate) use numeric::trigamma;
 pub use operators::Number;
 pub use pad::PadMode;
 pub use shape::{concatenate, stack};

@@ -154,13 +154,7 @@ impl Array {
     ///
     /// # Errors
     /// `Value` when an entry of `q` is not between 0 and 1, or there are no elements; `Dtype` for complex numbers.
-    pub fn quantile(
-        &self,
-        q: &[f64],
-        axes: &[i32],
-        keepdims: bool,
-        between: Interpolation,
-    ) -> Result<Array> {
+    pub fn quantile(&self, q: &[f64], axes: &[i32], keepdims: bool, between: Interpolation) -> Result<Array> {
         let op = "quantile";
         if self.dtype() == Dtype::C64 {
             return Err(Error::bad_dtype(op, "real numbers", self.dtype()));

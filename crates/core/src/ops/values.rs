@@ -30,7 +30,7 @@ pub(super) fn position_type(n: usize) -> Dtype {
 pub struct Unique {
     /// The distinct elements in rising order, NaN (as one) last.
     pub values: Array,
-    /// Where each stands first in the flattened array.
+    /// Where each stands first in the flattened array; as the inverse in `uint32` where that counts far enough.
     pub index: Array,
     /// For each element of the array, of its shape, which of the values it is.
     pub inverse: Array,
@@ -109,7 +109,10 @@ impl Array {
         let groups = self.groups()?;
         let n = match self.size() {
             0 => 0,
-            n => known::<i64>("unique", &groups.id.slice_axis(0, n - 1, n)?.astype(Dtype::I64)?)?[0] as usize + 1,
+            n => {
+                known::<i64>("unique", &groups.id.slice_axis(0, n - 1, n)?.astype(Dtype::I64)?)?[0] as usize
+                    + 1
+            }
         };
         groups.take_first(self, n, None)
     }
@@ -131,11 +134,11 @@ impl Array {
         let flat = self.flatten()?;
         let n = flat.size();
         let order = flat.argsort(0, false)?;
-        let sorted = flat.take(&order, 0)?;
         let dtype = position_type(n);
         if n == 0 {
-            return Ok(Groups { order, sorted, id: Array::zeros(&[0], dtype)? });
+            return Ok(Groups { order, sorted: flat, id: Array::zeros(&[0], dtype)? });
         }
+        let sorted = flat.take(&order, 0)?;
         let (next, last) = (sorted.slice_axis(0, 1, n)?, sorted.slice_axis(0, 0, n - 1)?);
         let mut fresh = next.not_equal(&last)?;
         if self.dtype().is_inexact() {
@@ -200,9 +203,7 @@ impl Array {
                 (Array::zeros(shape, Dtype::I32)?, ones, Dtype::I32)
             }
             Some(w) if w.dtype() == Dtype::C64 => (Array::zeros(shape, Dtype::C64)?, w.clone(), Dtype::C64),
-            Some(w) => {
-                (Array::zeros(shape, Dtype::F64)?, w.astype(Dtype::F64)?, w.dtype().to_inexact())
-            }
+            Some(w) => (Array::zeros(shape, Dtype::F64)?, w.astype(Dtype::F64)?, w.dtype().to_inexact()),
         };
         if self.size() == 0 {
             return zeros.astype(out);
@@ -230,14 +231,20 @@ impl Groups {
                 Some(f) => f.astype(x.dtype())?.reshape::<usize>(&[])?.broadcast_to(&[size])?,
                 None => Array::zeros(&[size], x.dtype())?,
             };
-            let none = Array::zeros(&[size], dtype)?;
-            let inverse = Array::zeros(x.shape(), dtype)?;
-            return Ok(Unique { values, index: none.clone(), inverse, counts: none });
+            let small = if dtype == Dtype::I32 { Dtype::U32 } else { dtype };
+            let zeros = |s: &[usize], d| Array::zeros(s, d);
+            return Ok(Unique {
+                values,
+                index: zeros(&[size], small)?,
+                inverse: zeros(x.shape(), small)?,
+                counts: zeros(&[size], dtype)?,
+            });
         }
         let number = |v: usize| Array::from_scalar(v as i64).astype(dtype);
         let id = self.id.astype(dtype)?;
         // Where each group begins in sorted order, and where the one after it does; n for groups that do not exist.
-        let starts = id.searchsorted(&Array::arange_int(0, size as i64 + 1, 1, dtype)?, false)?.astype(dtype)?;
+        let starts =
+            id.searchsorted(&Array::arange_int(0, size as i64 + 1, 1, dtype)?, false)?.astype(dtype)?;
         let (first, next) = (starts.slice_axis(0, 0, size)?, starts.slice_axis(0, 1, size + 1)?);
         let exists = first.less(&number(n)?)?;
         let safe = first.minimum(&number(n - 1)?)?;
@@ -250,7 +257,9 @@ impl Groups {
         let index = Array::select(&exists, &index, &number(0)?)?;
         let counts = next.subtract(&first)?;
         let group = id.minimum(&number(size.saturating_sub(1))?)?;
-        let inverse = Array::zeros(&[n], dtype)?.put_along_axis(&self.order, &group, 0)?.reshape(x.shape())?;
-        Ok(Unique { values, index, inverse, counts })
+        let inverse =
+            Array::zeros(&[n], dtype)?.put_along_axis(&self.order, &group, 0)?.reshape(x.shape())?;
+        let small = if dtype == Dtype::I32 { Dtype::U32 } else { dtype };
+        Ok(Unique { values, index: index.astype(small)?, inverse: inverse.astype(small)?, counts })
     }
 }

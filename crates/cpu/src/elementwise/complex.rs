@@ -74,7 +74,11 @@ impl Z {
             return Z { re: 0.0, im: y };
         }
         let t = ((x.hypot(y) + x.abs()) / 2.0).sqrt();
-        if x >= 0.0 { Z { re: t, im: y / (2.0 * t) } } else { Z { re: y.abs() / (2.0 * t), im: t.copysign(y) } }
+        if x >= 0.0 {
+            Z { re: t, im: y / (2.0 * t) }
+        } else {
+            Z { re: y.abs() / (2.0 * t), im: t.copysign(y) }
+        }
     }
 
     fn exp(self) -> Z {

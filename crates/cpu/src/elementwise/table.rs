@@ -2,10 +2,10 @@
 //!
 //! Integer operations that do not depend on the sign are shared by both kinds.
 
+use super::complex;
 use super::convert::{copy, truth};
 use super::loops::{Step, bin, by_float, by_int, by_type, by_width, map1, map2, un, vec1};
 use super::loops::{plain1, plain2, unsigned, wide1, wide2};
-use super::complex;
 use super::scalar::{self, Float};
 use super::wide;
 use crate::vecmath;
@@ -36,7 +36,9 @@ pub(super) fn unary(op: Unary, d: Dtype) -> Option<Step> {
     }
     match op {
         Unary::Abs => by_float!(d, T => un!(T => T, |a| a.abs()))
-            .or_else(|| by_type!(d, T in [I8 i8, I16 i16, I32 i32, I64 i64] => un!(T => T, |a| a.wrapping_abs())))
+            .or_else(
+                || by_type!(d, T in [I8 i8, I16 i16, I32 i32, I64 i64] => un!(T => T, |a| a.wrapping_abs())),
+            )
             .or_else(same),
         Unary::Neg => by_float!(d, T => un!(T => T, |a| -a))
             .or_else(|| by_width!(d, T => un!(T => T, |a| a.wrapping_neg()))),
@@ -68,11 +70,19 @@ pub(super) fn unary(op: Unary, d: Dtype) -> Option<Step> {
         Unary::Sinh => by_width_of_float(d, wide1::<wide::Sinh>, un!(plain1, f64 => f64, |a| a.sinh())),
         Unary::Cosh => by_width_of_float(d, wide1::<wide::Cosh>, un!(plain1, f64 => f64, |a| a.cosh())),
         Unary::Tanh => by_width_of_float(d, vec1!(vecmath::tanh), un!(plain1, f64 => f64, |a| a.tanh())),
-        Unary::Asinh => by_width_of_float(d, wide1::<wide::Asinh>, un!(plain1, f64 => f64, |a| libm::asinh(a))),
-        Unary::Acosh => by_width_of_float(d, wide1::<wide::Acosh>, un!(plain1, f64 => f64, |a| libm::acosh(a))),
-        Unary::Atanh => by_width_of_float(d, wide1::<wide::Atanh>, un!(plain1, f64 => f64, |a| libm::atanh(a))),
+        Unary::Asinh => {
+            by_width_of_float(d, wide1::<wide::Asinh>, un!(plain1, f64 => f64, |a| libm::asinh(a)))
+        }
+        Unary::Acosh => {
+            by_width_of_float(d, wide1::<wide::Acosh>, un!(plain1, f64 => f64, |a| libm::acosh(a)))
+        }
+        Unary::Atanh => {
+            by_width_of_float(d, wide1::<wide::Atanh>, un!(plain1, f64 => f64, |a| libm::atanh(a)))
+        }
         Unary::Erf => by_width_of_float(d, vec1!(vecmath::erf), un!(plain1, f64 => f64, |a| libm::erf(a))),
-        Unary::ErfInv => by_width_of_float(d, wide1::<wide::ErfInv>, un!(plain1, f64 => f64, |a| scalar::erfinv(a))),
+        Unary::ErfInv => {
+            by_width_of_float(d, wide1::<wide::ErfInv>, un!(plain1, f64 => f64, |a| scalar::erfinv(a)))
+        }
         Unary::Lgamma => by_width_of_float(
             d,
             un!(plain1, f32 => f32, |a| scalar::lgamma(a as f64) as f32),
@@ -83,7 +93,9 @@ pub(super) fn unary(op: Unary, d: Dtype) -> Option<Step> {
             un!(plain1, f32 => f32, |a| scalar::digamma(a as f64) as f32),
             un!(plain1, f64 => f64, |a| scalar::digamma(a)),
         ),
-        Unary::Sigmoid => by_width_of_float(d, vec1!(vecmath::sigmoid), un!(plain1, f64 => f64, |a| scalar::sigmoid(a))),
+        Unary::Sigmoid => {
+            by_width_of_float(d, vec1!(vecmath::sigmoid), un!(plain1, f64 => f64, |a| scalar::sigmoid(a)))
+        }
         Unary::LogicalNot => Some(match d {
             Dtype::Bool => un!(u8 => u8, |a| (a == 0) as u8),
             _ => by_width!(d, T => un!(T => u8, |a| (a == 0) as u8))

@@ -8,8 +8,8 @@ use super::operand::{Operand, typed_output};
 use super::reduce::{Additive, Extremal, Fold, Max, Min, Prod, Sum};
 use super::strided::{Axes, Axis, Walk, collapse, count, split_inner};
 use super::wide::{
-    BLOCK, Load, Loader, Store, Wide, loader, ordered_loader, store, store_complex, store_f32, store_f64, store_log,
-    store_ordered, store_wrapped,
+    BLOCK, Load, Loader, Store, Wide, loader, ordered_loader, store, store_complex, store_f32, store_f64,
+    store_log, store_ordered, store_wrapped,
 };
 use crate::pool::{parallel_for, parallel_ranges};
 use olivine_core::layout::row_major;

@@ -1,7 +1,14 @@
 //! Elementwise functions.
 
 use super::calls;
-use olivine_core::{Array, Dtype};
+use crate::args::Args;
+use olivine_core::{Array, Dtype, Result};
+
+/// Two arrays and how close they have to be.
+fn close(a: &Args) -> Result<(Array, Array, f64, f64, bool)> {
+    let (x, y) = a.pair()?;
+    Ok((x, y, a.f64_or("rtol", 1e-5)?, a.f64_or("atol", 1e-8)?, a.bool_or("equal_nan", false)?))
+}
 
 calls! { "elementwise";
     "abs" => |a| a.array(0)?.abs();
@@ -9,6 +16,20 @@ calls! { "elementwise";
     "sign" => |a| a.array(0)?.sign();
     "ceil" => |a| a.array(0)?.ceil();
     "floor" => |a| a.array(0)?.floor();
+    "round" => |a| a.array(0)?.round_to(a.int_or("decimals", 0)?.clamp(-400, 400) as i32);
+    "trunc" => |a| a.array(0)?.trunc();
+    "stop_gradient" => |a| a.array(0)?.stop_gradient();
+    "positive" => |a| a.array(0);
+    "degrees" => |a| a.array(0)?.degrees();
+    "radians" => |a| a.array(0)?.radians();
+    "lgamma" => |a| a.array(0)?.lgamma();
+    "digamma" => |a| a.array(0)?.digamma();
+    "isfinite" => |a| a.array(0)?.isfinite();
+    "isposinf" => |a| a.array(0)?.isposinf();
+    "isneginf" => |a| a.array(0)?.isneginf();
+    "nan_to_num" => |a| {
+        a.array(0)?.nan_to_num(a.f64_or("nan", 0.0)?, a.opt_f64("posinf")?, a.opt_f64("neginf")?)
+    };
     "sqrt" => |a| a.array(0)?.sqrt();
     "rsqrt" => |a| a.array(0)?.rsqrt();
     "square" => |a| a.array(0)?.square();
@@ -53,6 +74,13 @@ calls! { "elementwise";
     "arctan2", "atan2" => |a| a.pair().and_then(|(x, y)| x.arctan2(&y));
     "logaddexp" => |a| a.pair().and_then(|(x, y)| x.logaddexp(&y));
     "logical_and" => |a| a.pair().and_then(|(x, y)| x.logical_and(&y));
+    "hypot" => |a| a.pair().and_then(|(x, y)| x.hypot(&y));
+    "copysign" => |a| a.pair().and_then(|(x, y)| x.copysign(&y));
+    "divmod" => |a| a.pair().and_then(|(x, y)| x.divmod(&y));
+    "logical_xor" => |a| a.pair().and_then(|(x, y)| x.logical_xor(&y));
+    "isclose" => |a| close(a).and_then(|(x, y, r, t, n)| x.isclose(&y, r, t, n));
+    "allclose" => |a| close(a).and_then(|(x, y, r, t, n)| x.allclose(&y, r, t, n));
+    "array_equal" => |a| a.pair().and_then(|(x, y)| x.array_equal(&y, a.bool_or("equal_nan", false)?));
     "logical_or" => |a| a.pair().and_then(|(x, y)| x.logical_or(&y));
     "bitwise_and" => |a| a.pair().and_then(|(x, y)| x.bitwise_and(&y));
     "bitwise_or" => |a| a.pair().and_then(|(x, y)| x.bitwise_or(&y));

@@ -14,6 +14,7 @@
 //! The closure gives `Result` of an array, of several, or of a tuple of them. Arrays are positional
 //! arguments, all others go by MLX's names; see [`Args`] for the accessors.
 
+mod contract;
 mod conv;
 mod create;
 mod elementwise;
@@ -103,6 +104,7 @@ pub fn all() -> impl Iterator<Item = &'static Call> {
         reduce::CALLS,
         sort::CALLS,
         index::CALLS,
+        contract::CALLS,
         matmul::CALLS,
         linalg::CALLS,
         fft::CALLS,

@@ -22,5 +22,20 @@ calls! { "sort";
     "argsort" => |a| along(a).and_then(|(x, i)| x.argsort(i, a.bool_or("descending", false)?));
     "partition" => |a| along(a).and_then(|(x, i)| x.partition(kth(a, &x, i)?, i));
     "argpartition" => |a| along(a).and_then(|(x, i)| x.argpartition(kth(a, &x, i)?, i));
+    "unique" => |a| {
+        let x = a.array(0)?;
+        let u = match a.opt_size("size")? {
+            Some(n) => x.unique_sized(n, a.opt_array_like("fill_value", &x)?.as_ref())?,
+            None => x.unique_all()?,
+        };
+        let wanted = [
+            (true, u.values),
+            (a.bool_or("return_index", false)?, u.index),
+            (a.bool_or("return_inverse", false)?, u.inverse),
+            (a.bool_or("return_counts", false)?, u.counts),
+        ];
+        Ok::<_, Error>(wanted.into_iter().filter(|w| w.0).map(|w| w.1).collect::<Vec<_>>())
+    };
+    "isin" => |a| a.pair().and_then(|(x, y)| x.isin(&y));
     "topk" => |a| along(a).and_then(|(x, i)| x.topk(a.size("k")?, i));
 }
