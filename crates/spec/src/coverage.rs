@@ -119,7 +119,24 @@ fn elsewhere() -> Vec<(&'static str, &'static str)> {
         ("float64", item!(Dtype::F64)),
         ("complex64", item!(Dtype::C64)),
         ("random.seed", item!(olivine_core::random::seed)),
+        ("load", "io::load"),
+        ("save", "io::save"),
+        ("savez", "io::savez"),
+        ("savez_compressed", "io::savez_compressed"),
+        ("save_safetensors", "io::save_safetensors"),
+        ("save_gguf", "io::save_gguf"),
     ]);
+    fn files(path: &std::path::Path, a: &Array) -> olivine_core::Result<()> {
+        use olivine_core::io;
+        let (arrays, text) = (Default::default(), Default::default());
+        io::load(path, None)?;
+        io::save(path, a)?;
+        io::savez(path, &arrays)?;
+        io::savez_compressed(path, &arrays)?;
+        io::save_safetensors(path, &arrays, &text)?;
+        io::save_gguf(path, &arrays, &Default::default())
+    }
+    let _ = files;
     v
 }
 

@@ -35,7 +35,7 @@ pub use custom::{CustomOp, CustomRef};
 pub use index::{Index, ScatterMode};
 pub use matmul::Matmul;
 pub use norm::Norm;
-pub use quant::{Affine, Quant};
+pub use quant::{Affine, Packing, Quant};
 pub use random::Random;
 pub(crate) use reduce::reduced;
 pub use reduce::{Reduce, ReduceKind};
@@ -274,6 +274,7 @@ impl Op {
             Op::Attention(o) => Some(o.fallback(inputs)),
             Op::Quant(o) => o.fallback(inputs),
             Op::Index(o) => o.fallback(inputs),
+            Op::Matmul(o) => o.fallback(inputs),
             Op::Custom(o) => o.0.fallback(inputs),
             Op::Leaf
             | Op::Create(_)
@@ -287,7 +288,6 @@ impl Op {
             | Op::Sort(_)
             | Op::View(_)
             | Op::Update(_)
-            | Op::Matmul(_)
             | Op::Random(_) => None,
         }
     }

@@ -29,6 +29,7 @@ pub use indexing::{At, IndexItem};
 pub(crate) use numeric::trigamma;
 pub use operators::Number;
 pub use pad::PadMode;
+pub use quant::PackedArray;
 pub use shape::{concatenate, stack};
 pub use statistics::Interpolation;
 pub use values::Unique;

@@ -1,6 +1,7 @@
 //! Random numbers.
 
 use super::calls;
+use crate::value::Value;
 use olivine_core::{Dtype, random};
 
 calls! { "random";
@@ -49,5 +50,33 @@ calls! { "random";
                 random::categorical_shaped(&logits, axis, &logits.shape().without(rest), key.as_ref())
             }
         }
+    };
+    "random.permutation" => |a| {
+        let key = a.opt_array("key")?;
+        match a.value(0) {
+            Some(Value::Array(x)) => random::permutation_of(&x, a.axis_or("axis", 0)?, key.as_ref()),
+            _ => random::permutation(a.size(0)?, key.as_ref()),
+        }
+    };
+    "random.exponential" => |a| {
+        let (scale, shape, key) = (a.array(0)?, a.shape("shape")?, a.opt_array("key")?);
+        random::exponential(&scale, &shape, a.dtype_or("dtype", Dtype::F32)?, key.as_ref())
+    };
+    "random.gamma" => |a| {
+        let (x, scale, shape) = (a.array(0)?, a.array(1)?, a.shape("shape")?);
+        random::gamma(&x, &scale, &shape, a.dtype_or("dtype", Dtype::F32)?, a.opt_array("key")?.as_ref())
+    };
+    "random.beta" => |a| {
+        let (x, y, shape) = (a.array(0)?, a.array(1)?, a.shape("shape")?);
+        random::beta(&x, &y, &shape, a.dtype_or("dtype", Dtype::F32)?, a.opt_array("key")?.as_ref())
+    };
+    "random.poisson" => |a| {
+        let (rate, shape) = (a.array(0)?, a.shape("shape")?);
+        random::poisson(&rate, &shape, a.dtype_or("dtype", Dtype::I32)?, a.opt_array("key")?.as_ref())
+    };
+    "random.choice" => |a| {
+        let (x, shape, replace) = (a.array(0)?, a.shape("shape")?, a.bool_or("replace", true)?);
+        let (p, key) = (a.opt_array("p")?, a.opt_array("key")?);
+        random::choice(&x, &shape, replace, p.as_ref(), a.axis_or("axis", 0)?, key.as_ref())
     };
 }
