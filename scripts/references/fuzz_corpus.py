@@ -4,8 +4,10 @@
     python scripts/references/fuzz_corpus.py
 """
 
+import io
 import json
 import struct
+import zipfile
 from pathlib import Path
 
 OUT = Path(__file__).parents[2] / "fuzz/corpus"
@@ -99,8 +101,41 @@ SAFETENSORS = {
 }
 
 
+def npy(descr="<f4", shape="(3,)", data=bytes(12), order="False", version=1, text=None):
+    head = (text or f"{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}").encode() + b"\n"
+    return b"\x93NUMPY" + bytes([version, 0]) + struct.pack("<H" if version == 1 else "<I", len(head)) + head + data
+
+
+def npz(method, **members):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as z:
+        for name, data in members.items():
+            z.writestr(zipfile.ZipInfo(name.replace("_npy", ".npy")), data, compress_type=method)
+    return out.getvalue()
+
+
+# Good ones first; the test knows the bad ones by the prefix of their name.
+NPY = {
+    "plain": npy(), "scalar": npy("<f8", "()", bytes(8)), "empty": npy("|u1", "(0, 5)", b""), "bool": npy("|b1", "(2,)", b"\0\1"),
+    "half": npy("<f2", "(2, 3)"), "bfloat16": npy("<V2", "(2, 3)"), "complex": npy("<c8", "(1,)", bytes(8)),
+    "big_endian": npy(">i4"), "fortran": npy("<i2", "(2, 3)", order="True"), "version2": npy(version=2),
+    "long_sizes": npy(text="{\"descr\":\"<i4\",\"fortran_order\":False,\"shape\":(3L,)}"), "rest": npy(data=bytes(20)),
+    "stored.npz": npz(zipfile.ZIP_STORED, a_npy=npy(), b_npy=npy(">i4")),
+    "deflated.npz": npz(zipfile.ZIP_DEFLATED, a_npy=npy("<f8", "(100,)", bytes(800)), b_npy=npy()),
+    "nothing.npz": npz(zipfile.ZIP_STORED),
+    "bad_magic": b"PK\3\4" + bytes(30), "bad_short": npy(data=bytes(11)), "bad_huge": npy(shape="(9223372036854775807, 9)"),
+    "bad_size": npy(shape="(99999999999999999999999,)"), "bad_negative": npy(shape="(-1,)"), "bad_object": npy("|O"),
+    "bad_records": npy(text="{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (3,), }"),
+    "bad_twice": npy(text="{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (3,), }"),
+    "bad_axes": npy(shape="(" + "1," * 65 + ")"), "bad_version": npy(version=9),
+    "bad_cut.npz": npz(zipfile.ZIP_STORED, a_npy=npy())[:-10],
+    "bad_member.npz": npz(zipfile.ZIP_STORED, a_txt=b"hello"),
+    "bad_bomb.npz": npz(zipfile.ZIP_DEFLATED, a_npy=npy("|u1", "(1000000000000,)", bytes(100000))),
+}
+
+
 def main():
-    for folder, files in {"gguf": FILES, "safetensors": SAFETENSORS}.items():
+    for folder, files in {"gguf": FILES, "safetensors": SAFETENSORS, "npy": NPY}.items():
         (OUT / folder).mkdir(parents=True, exist_ok=True)
         for name, data in files.items():
             (OUT / folder / name).write_bytes(data)

@@ -42,6 +42,8 @@ pub struct Node {
     op: Op,
     stream: Stream,
     outs: Metas,
+    /// Depends on an argument of a function that is being traced.
+    traced: bool,
     /// Emptied when the node is scheduled, so that what is no longer needed goes away.
     inputs: Mutex<Inputs>,
     state: AtomicU8,
@@ -158,6 +160,7 @@ impl Array {
             op,
             stream,
             outs,
+            traced: inputs.iter().any(Array::is_traced),
             inputs: Mutex::new(inputs.iter().cloned().collect()),
             state: AtomicU8::new(State::Pending as u8),
             results: OnceLock::new(),
@@ -172,6 +175,7 @@ impl Array {
             op: Op::Leaf,
             stream: current_stream(),
             outs,
+            traced: false,
             inputs: Mutex::default(),
             state: AtomicU8::new(State::Scheduled as u8),
             results: OnceLock::from(SmallVec::from_iter([view])),
@@ -280,6 +284,7 @@ impl Array {
             op: Op::Create(Create::Full { value, shape }),
             stream: current_stream(),
             outs,
+            traced: false,
             inputs: Mutex::default(),
             state: AtomicU8::new(State::Pending as u8),
             results: OnceLock::new(),
@@ -333,6 +338,23 @@ impl Array {
     /// The operation that gives it.
     pub fn op(&self) -> &Op {
         &self.node.op
+    }
+    /// Whether it depends on an argument of a function that is being traced, so that there is no value to read.
+    pub fn is_traced(&self) -> bool {
+        self.node.traced
+    }
+    /// An array that stands for an argument of a traced function: it has a shape and a type, but no value.
+    pub fn placeholder(meta: Meta) -> Array {
+        let node = Node {
+            op: Op::Leaf,
+            stream: current_stream(),
+            outs: SmallVec::from_iter([meta]),
+            traced: true,
+            inputs: Mutex::default(),
+            state: AtomicU8::new(State::Pending as u8),
+            results: OnceLock::new(),
+        };
+        Array { node: Arc::new(node), out: 0 }
     }
     /// Whether its value is computed, or an error has taken its place.
     pub fn is_available(&self) -> bool {

@@ -51,11 +51,11 @@ pub enum Error {
     /// No backend is registered for the device.
     #[error("no backend is registered for {0}; this build or machine lacks it")]
     NoBackend(Device),
-    /// The value of an argument was asked for while this transform traces a function, or an array was taken
-    /// out of the function.
+    /// The value of an array was asked for that stands for an argument of a function being traced, or was taken
+    /// out of one.
     #[error(
-        "[{0}] the value of an array was asked for that has none: it stands for an argument of a function \
-         that is being traced, or was taken out of one"
+        "[{0}] needs the value of an array that has none: it stands for an argument of a function that is being \
+         traced; read it outside, or use a form whose result has a fixed shape"
     )]
     InTrace(&'static str),
     /// An allocation exceeds the device or the memory limit.

@@ -30,6 +30,9 @@ pub fn set_fusion(on: bool) -> bool {
 /// # Errors
 /// The first error of any operation that they depend on.
 pub fn eval(arrays: &[Array]) -> Result<()> {
+    if arrays.iter().any(Array::is_traced) {
+        return Err(Error::InTrace("eval"));
+    }
     run(arrays, How { wait: true, fuse: fusing() })?;
     let mut outcome = Ok(());
     for a in arrays {
@@ -45,6 +48,9 @@ pub fn eval(arrays: &[Array]) -> Result<()> {
 /// Sends all work that arrays depend on to its streams and returns without waiting. Errors of kernels show
 /// when a value is asked for.
 pub fn async_eval(arrays: &[Array]) -> Result<()> {
+    if arrays.iter().any(Array::is_traced) {
+        return Err(Error::InTrace("async_eval"));
+    }
     run(arrays, How { wait: false, fuse: fusing() })
 }
 
@@ -298,7 +304,7 @@ fn produce(
         Op::Leaf => return Err(Error::value("eval", "an array without a value cannot be computed")),
         Op::Placeholder(transform) => return Err(Error::InTrace(transform)),
         Op::View(v) => {
-            if let Some(results) = view_results(v, outs, &views[0]) {
+            if let Some(results) = view_results(v, outs, views) {
                 return Ok(results);
             }
         }
@@ -328,25 +334,20 @@ fn produce(
         return outs.iter().map(|m| empty(op.name(), m, stream)).collect();
     }
     match op {
-        Op::View(_) => {
-            // A reshape that strides do not allow: a row-major copy, then the new shape.
+        Op::View(v) => {
+            // What strides do not allow: a row-major copy, then the view of that.
             let copy = Op::Fused(Arc::new(Expr::identity(views[0].dtype)));
             let dense = [Meta::new(views[0].layout.shape().clone(), views[0].dtype)];
-            let mut r = kernel(&copy, &dense, stream, views, backend)?;
-            for (v, m) in r.iter_mut().zip(outs) {
-                let from = v.dtype.size();
-                v.layout = match v.layout.reshape(&m.shape) {
-                    Some(l) if m.dtype == v.dtype => l,
-                    Some(_) | None => v
-                        .layout
-                        .reinterpret(from, m.dtype.size(), &m.shape)
-                        .ok_or_else(|| Error::shape(op.name(), "a dense copy has every shape"))?,
-                };
-                v.dtype = m.dtype;
-            }
-            Ok(r)
+            let r = kernel(&copy, &dense, stream, views, backend)?;
+            view_results(v, outs, &r).ok_or_else(|| Error::shape(op.name(), "a dense copy has every shape"))
         }
-        Op::Norm(_) | Op::Softmax(_) | Op::Rope(_) | Op::Attention(_) | Op::Quant(_) | Op::Fused(_) => {
+        Op::Norm(_)
+        | Op::Softmax(_)
+        | Op::Rope(_)
+        | Op::Attention(_)
+        | Op::Quant(_)
+        | Op::Index(_)
+        | Op::Fused(_) => {
             let metas: SmallVec<[Meta; 4]> =
                 views.iter().map(|v| Meta::new(v.layout.shape().clone(), v.dtype)).collect();
             match backend.supports(op, &metas) {
@@ -374,7 +375,6 @@ fn produce(
         | Op::Scan(_)
         | Op::Sort(_)
         | Op::Update(_)
-        | Op::Index(_)
         | Op::Matmul(_)
         | Op::Random(_) => kernel(op, outs, stream, views, backend),
     }
@@ -418,7 +418,11 @@ fn composite(op: &Op, stream: Stream, views: &[View]) -> Result<Results> {
 }
 
 /// Results of a view; `None` when only a copy gives them.
-fn view_results(v: &op::View, outs: &[Meta], x: &View) -> Option<Results> {
+fn view_results(v: &op::View, outs: &[Meta], args: &[View]) -> Option<Results> {
+    if let op::View::Depends(n) = v {
+        return Some(args[..*n].iter().cloned().collect());
+    }
+    let x = args.first()?;
     let layout = match v {
         op::View::Identity | op::View::StopGradient => x.layout.clone(),
         op::View::Broadcast(to) => x.layout.broadcast(to),
@@ -428,6 +432,20 @@ fn view_results(v: &op::View, outs: &[Meta], x: &View) -> Option<Results> {
             x.layout.transpose(&perm)
         }
         op::View::Slice { start, step, size } => x.layout.slice(start, step, size),
+        op::View::Strided { shape, strides, offset } => {
+            if !x.layout.is_contiguous() {
+                return None;
+            }
+            let first = x.layout.offset() + offset;
+            Layout::strided(shape.clone(), strides, first, x.layout.offset() + x.layout.elements())?
+        }
+        op::View::Contiguous => {
+            if !x.layout.is_contiguous() {
+                return None;
+            }
+            x.layout.clone()
+        }
+        op::View::Detach | op::View::Depends(_) => x.layout.clone(),
         op::View::Bitcast(to) => {
             let layout = x.layout.reinterpret(x.dtype.size(), to.size(), &outs[0].shape)?;
             return Some(SmallVec::from_iter([View { buffer: x.buffer.clone(), layout, dtype: *to }]));

@@ -20,6 +20,7 @@ mod error;
 pub mod eval;
 pub mod event;
 pub mod expr;
+pub mod fast;
 mod graph;
 pub mod io;
 pub mod layout;

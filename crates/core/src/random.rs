@@ -4,6 +4,10 @@
 //! and in every order of evaluation. Keys, bits and the way numbers are made of bits are those of MLX: one
 //! 32-bit word for every number whatever its type, so a seed gives the same samples there and here.
 
+mod distributions;
+
+pub use distributions::{beta, choice, choice_index, exponential, gamma, poisson};
+
 use crate::dtype::{Dtype, Kind};
 use crate::op::{Op, Random};
 use crate::shape::{Shape, axis};
@@ -133,6 +137,24 @@ pub fn normal(shape: &[usize], dtype: Dtype, loc: f64, scale: f64, key: Option<&
     if loc == 0.0 { Ok(z) } else { z.add(&z.scalar_like(loc)) }
 }
 
+/// Normally distributed floats of means `loc` and standard deviations `scale`, which broadcast to `shape`.
+pub fn normal_around(
+    loc: Option<&Array>,
+    scale: Option<&Array>,
+    shape: &[usize],
+    dtype: Dtype,
+    key: Option<&Array>,
+) -> Result<Array> {
+    let mut z = normal(shape, dtype, 0.0, 1.0, key)?;
+    if let Some(s) = scale {
+        z = s.astype(dtype)?.broadcast_to(shape)?.multiply(&z)?;
+    }
+    match loc {
+        Some(l) => z.add(&l.astype(dtype)?.broadcast_to(shape)?),
+        None => Ok(z),
+    }
+}
+
 /// Normally distributed floats that lie between `low` and `high`, which broadcast to `shape`.
 pub fn truncated_normal(
     low: &Array,
@@ -207,6 +229,34 @@ pub fn randint(low: i64, high: i64, shape: &[usize], dtype: Dtype, key: Option<&
     let width = Array::from_scalar(high.wrapping_sub(low) as u64);
     let offset = words.remainder(&width)?;
     offset.add(&Array::from_scalar(low as u64))?.astype(dtype)
+}
+
+/// Uniform integers in `low..high`, integer arrays that broadcast to `shape`. They are drawn through `f32`, as MLX
+/// does, so that beyond 2^24 not every integer comes up; an empty interval gives `low`.
+pub fn randint_between(
+    low: &Array,
+    high: &Array,
+    shape: &[usize],
+    dtype: Dtype,
+    key: Option<&Array>,
+) -> Result<Array> {
+    for x in [low, high] {
+        if !x.dtype().is_integer() {
+            return Err(Error::bad_dtype("randint", "integer limits", x.dtype()));
+        }
+    }
+    if !matches!(dtype.kind(), Kind::Signed | Kind::Unsigned) {
+        return Err(Error::bad_dtype("randint", "integers", dtype));
+    }
+    let u = uniform_between(low, high, shape, Dtype::F32, key)?.floor()?.astype(dtype)?;
+    let (low, high) = (low.astype(dtype)?, high.astype(dtype)?);
+    u.minimum(&high.subtract(&high.scalar_like(1.0))?)?.maximum(&low)
+}
+
+/// The slices of `x` along an axis in random order.
+pub fn permutation_of(x: &Array, along: i32, key: Option<&Array>) -> Result<Array> {
+    let a = axis("permutation", along, x.rank())?;
+    x.take(&permutation(x.shape()[a], key)?, a as i32)
 }
 
 /// The integers below `n` in random order, as `u32`.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use olivine_core::io::ggml_blocks::dequantize;
 use olivine_core::io::gguf::Gguf;
 use olivine_core::io::safetensors::Header;
+use olivine_core::io::{Format, load_from};
 
 /// What the corpus holds that must be refused; all other files must be read.
 const BAD_GGUF: &[&str] = &[
@@ -59,6 +60,22 @@ fn gguf_corpus() {
         seen += 1;
     }
     assert!(seen >= 20, "{} has {seen} files", folder.display());
+}
+
+#[test]
+fn npy_and_npz_corpus() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/npy");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display())) {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let format = if name.ends_with(".npz") { Format::Npz } else { Format::Npy };
+        let read = load_from(&mut &std::fs::read(&path).unwrap()[..], &name, format);
+        let found = is_found_by_fuzzing(&name);
+        assert!(found || read.is_ok() != name.starts_with("bad_"), "{name}: {read:?}");
+        seen += 1;
+    }
+    assert!(seen >= 27, "{} has {seen} files", folder.display());
 }
 
 /// The fuzzer names its finds by the SHA-1 of their contents.

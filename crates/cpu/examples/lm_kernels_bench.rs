@@ -7,7 +7,7 @@ use half::f16;
 use olivine_cpu::kernels::Floats;
 use olivine_cpu::kernels::attention::{Attention, Operand, scaled_dot_product_attention};
 use olivine_cpu::kernels::norm::rms_norm;
-use olivine_cpu::kernels::quant::{Quantized, quantized_matmul};
+use olivine_cpu::kernels::quant::{Quantized, Scales, quantized_matmul};
 use olivine_cpu::kernels::rope::{Frequencies, Rope, rope};
 use olivine_cpu::kernels::softmax::softmax;
 use std::hint::black_box;
@@ -53,8 +53,7 @@ fn quantized(filter: &str) {
         let scales: Vec<f16> = noise(rows * cols / group).iter().map(|&x| f16::from_f32(x * 0.01)).collect();
         let w = Quantized {
             words: &words,
-            scales: Floats::F16(&scales),
-            biases: Floats::F16(&scales),
+            scales: Scales::Affine { scales: Floats::F16(&scales), biases: Floats::F16(&scales) },
             rows,
             cols,
             group,

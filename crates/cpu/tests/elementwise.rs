@@ -124,6 +124,7 @@ fn unary(op: Unary, x: f64) -> Option<f64> {
         Unary::Ceil => x.ceil(),
         Unary::Floor => x.floor(),
         Unary::Round => x.round_ties_even(),
+        Unary::Trunc => x.trunc(),
         Unary::Sqrt => x.sqrt(),
         Unary::Rsqrt => 1.0 / x.sqrt(),
         Unary::Square => x * x,
@@ -146,10 +147,13 @@ fn unary(op: Unary, x: f64) -> Option<f64> {
         Unary::Acosh => x.acosh(),
         Unary::Atanh => libm::atanh(x),
         Unary::Erf => libm::erf(x),
+        Unary::Lgamma => libm::lgamma(x),
         Unary::Sigmoid => 1.0 / (1.0 + (-x).exp()),
         Unary::LogicalNot => (x == 0.0) as u8 as f64,
         // Checked by itself, by going back, and on its own types.
-        Unary::ErfInv | Unary::BitNot | Unary::Real | Unary::Imag | Unary::Conj => return None,
+        Unary::ErfInv | Unary::Digamma | Unary::BitNot | Unary::Real | Unary::Imag | Unary::Conj => {
+            return None;
+        }
     })
 }
 
@@ -236,6 +240,8 @@ fn functions_of_two_floats() -> Result<()> {
                     Binary::Max => a.max(b),
                     Binary::Min => a.min(b),
                     Binary::Atan2 => a.atan2(b),
+                    Binary::Hypot => a.hypot(b),
+                    Binary::Copysign => a.copysign(b),
                     Binary::LogAddExp if nan => f64::NAN,
                     Binary::LogAddExp if a == b => a + std::f64::consts::LN_2,
                     Binary::LogAddExp => a.max(b) + (a.min(b) - a.max(b)).exp().ln_1p(),
@@ -327,7 +333,11 @@ fn functions_of_two_integers() -> Result<()> {
                         Binary::Le => (a <= b) as i128,
                         Binary::Gt => (a > b) as i128,
                         Binary::Ge => (a >= b) as i128,
-                        Binary::Div | Binary::Atan2 | Binary::LogAddExp => continue,
+                        Binary::Div
+                        | Binary::Atan2
+                        | Binary::LogAddExp
+                        | Binary::Hypot
+                        | Binary::Copysign => continue,
                     };
                     assert_eq!(got, want, "{}({x}, {y}) in {d}", op.name());
                 }

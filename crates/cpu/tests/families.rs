@@ -1,6 +1,6 @@
 //! Every family of operations reaches its kernel with the right arguments, whatever their layout.
 
-use olivine_core::op::{Affine, Op, Quant};
+use olivine_core::op::{Affine, Op, Packing, Quant};
 use olivine_core::{Array, Dtype, Result};
 
 fn cpu() {
@@ -58,12 +58,12 @@ fn products_of_every_type_and_layout() -> Result<()> {
 #[test]
 fn packed_products_equal_unpacked_ones() -> Result<()> {
     cpu();
-    let spec = Affine { group: 32, bits: 4 };
+    let packing = Packing::from(Affine { group: 32, bits: 4 });
     for (lead, rows, cols) in [(vec![], 24, 64), (vec![3], 8, 32)] {
         let dims = [&lead[..], &[rows, cols]].concat();
         let w = numbers(&dims, Dtype::F32)?;
-        let parts = Array::from_op_multi(Op::Quant(Quant::Quantize(spec)), &[w])?;
-        let unpacked = Array::from_op(Op::Quant(Quant::Dequantize { spec, dtype: Dtype::F32 }), &parts)?;
+        let parts = Array::from_op_multi(Op::Quant(Quant::Quantize(packing)), &[w])?;
+        let unpacked = Array::from_op(Op::Quant(Quant::Dequantize { packing, dtype: Dtype::F32 }), &parts)?;
         for transpose in [true, false] {
             let (inner, full) =
                 if transpose { (cols, unpacked.swapaxes(-1, -2)?) } else { (rows, unpacked.clone()) };
@@ -71,7 +71,7 @@ fn packed_products_equal_unpacked_ones() -> Result<()> {
             // Strides that the kernel cannot take.
             let x = x.swapaxes(-1, -2)?.add(&x.swapaxes(-1, -2)?)?.swapaxes(-1, -2)?;
             let args = [x.clone(), parts[0].clone(), parts[1].clone(), parts[2].clone()];
-            let got = floats(&Array::from_op(Op::Quant(Quant::Matmul { spec, transpose }), &args)?)?;
+            let got = floats(&Array::from_op(Op::Quant(Quant::Matmul { packing, transpose }), &args)?)?;
             let want = floats(&x.matmul(&full)?)?;
             for (g, w) in got.iter().zip(&want) {
                 assert!((g - w).abs() <= 1e-3 * (1.0 + w.abs()), "{g} for {w}, transpose {transpose}");

@@ -8,6 +8,7 @@ use super::gguf::{Gguf, GgufError, Metadata, TensorInfo};
 use crate::op::{Create, Meta, Metas, Op, Source, SourceRef};
 use crate::{Array, Dtype, Error, Result, Shape};
 use half::f16;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,9 +27,7 @@ const MAX_THREADS: usize = 16;
 /// # Errors
 /// `Io`, with the path and the cause, when the file cannot be read or is not what it claims to be.
 pub fn open_gguf(path: impl AsRef<Path>) -> Result<GgufFile> {
-    let map = Mapped::open(OP, path)?;
-    let gguf = Gguf::parse(map.bytes()).map_err(|e| Error::io(OP, map.path(), e))?;
-    Ok(GgufFile { map, gguf })
+    GgufFile::parse(Mapped::open(OP, path)?)
 }
 
 /// A GGUF file whose tensors are given as lazy arrays.
@@ -61,6 +60,15 @@ pub enum Tensor {
 }
 
 impl GgufFile {
+    /// Reads the header of a file.
+    ///
+    /// # Errors
+    /// As for [`open_gguf`].
+    pub fn parse(map: Arc<Mapped>) -> Result<GgufFile> {
+        let gguf = Gguf::parse(map.bytes()).map_err(|e| Error::io(OP, map.path(), e))?;
+        Ok(GgufFile { map, gguf })
+    }
+
     /// Keys and values of the header.
     pub fn metadata(&self) -> &Metadata {
         self.gguf.metadata()
@@ -154,6 +162,36 @@ impl GgufFile {
         };
         Ok(Tensor::Affine { w, scales, biases, group: format.group_size, bits: format.bits as u8, shape })
     }
+}
+
+/// All tensors by name: the parts of a packed one under its name, and under `scales` and `biases` in place of the
+/// last part of it.
+///
+/// # Errors
+/// As [`GgufFile::tensor`], and `Io` when two arrays would have one name.
+pub(super) fn gguf_arrays(file: &GgufFile) -> Result<BTreeMap<String, Array>> {
+    let mut arrays = BTreeMap::new();
+    let mut put = |name: String, a: Array| {
+        if arrays.contains_key(&name) {
+            return Err(Error::io(OP, file.path(), format!("two arrays would be called {name:?}")));
+        }
+        arrays.insert(name, a);
+        Ok(())
+    };
+    for name in file.tensor_names() {
+        match file.tensor(name)? {
+            Tensor::Dense(a) => put(name.to_owned(), a)?,
+            Tensor::Affine { w, scales, biases, .. } => {
+                let stem = name.rsplit_once('.').map_or("", |(stem, _)| stem);
+                let part =
+                    |what: &str| if stem.is_empty() { what.to_owned() } else { format!("{stem}.{what}") };
+                put(name.to_owned(), w)?;
+                put(part("scales"), scales)?;
+                put(part("biases"), biases)?;
+            }
+        }
+    }
+    Ok(arrays)
 }
 
 /// Type of the array that holds a tensor's bytes as they are.

@@ -6,6 +6,7 @@ use crate::{Array, Dtype, Error, Result, Shape};
 use memmap2::{Mmap, UncheckedAdvice};
 use smallvec::SmallVec;
 use std::fs::File;
+use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,9 +20,14 @@ const _: () = assert!(cfg!(target_endian = "little"), "files are read on little-
 /// or be missing, as with any mapped file. Replacing it by renaming another over it, as
 /// [`save_safetensors`](super::save_safetensors) does, is fine.
 pub struct Mapped {
-    /// Absent for an empty file, which cannot be mapped.
-    map: Option<Mmap>,
+    content: Content,
     path: PathBuf,
+}
+
+enum Content {
+    Map(Mmap),
+    /// What was read from a stream; nothing for an empty file, which cannot be mapped.
+    Memory(Vec<u8>),
 }
 
 impl Mapped {
@@ -37,19 +43,33 @@ impl Mapped {
         if !meta.is_file() {
             return Err(Error::io(op, path, "not a regular file"));
         }
-        let map = if meta.len() == 0 {
-            None
+        let content = if meta.len() == 0 {
+            Content::Memory(Vec::new())
         } else {
             // SAFETY: read-only and private to this type, which hands out shared slices only; that nobody
             // changes the file meanwhile is the documented condition of every mapping.
-            Some(unsafe { Mmap::map(&file) }.map_err(io)?)
+            Content::Map(unsafe { Mmap::map(&file) }.map_err(io)?)
         };
-        Ok(Arc::new(Mapped { map, path: path.to_owned() }))
+        Ok(Arc::new(Mapped { content, path: path.to_owned() }))
+    }
+
+    /// Reads the rest of a stream into memory; `name` is what errors call it.
+    ///
+    /// # Errors
+    /// `Io` when it cannot be read.
+    pub fn read(op: &'static str, from: &mut dyn Read, name: impl AsRef<Path>) -> Result<Arc<Mapped>> {
+        let path = name.as_ref();
+        let mut bytes = Vec::new();
+        from.read_to_end(&mut bytes).map_err(|e| Error::io(op, path, e))?;
+        Ok(Arc::new(Mapped { content: Content::Memory(bytes), path: path.to_owned() }))
     }
 
     /// The whole content.
     pub fn bytes(&self) -> &[u8] {
-        self.map.as_deref().unwrap_or(&[])
+        match &self.content {
+            Content::Map(map) => map,
+            Content::Memory(bytes) => bytes,
+        }
     }
 
     /// Where the file is.
@@ -60,7 +80,7 @@ impl Mapped {
     /// Lets the system take back the memory that holds these bytes of the file. They are read again when
     /// somebody touches them.
     pub fn release(&self, range: Range<usize>) {
-        let Some(map) = &self.map else { return };
+        let Content::Map(map) = &self.content else { return };
         if range.start >= range.end || range.end > map.len() {
             return;
         }

@@ -5,14 +5,14 @@
 //! room for hidden content. Source: the format's description in the `safetensors` repository.
 
 use super::Mapped;
+use super::replace::Replacement;
 use crate::{Array, Dtype, Error, Result, Shape};
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
 
 /// Bytes that a header may have; what the format's own reader allows.
 const MAX_HEADER: usize = 100_000_000;
@@ -37,8 +37,15 @@ pub struct SafeTensors {
 /// `Io`, with the path and the cause, when the file cannot be read or is not what it claims to be; `Dtype`
 /// for element types without an array type, such as 8-bit floats.
 pub fn load_safetensors(path: impl AsRef<Path>) -> Result<SafeTensors> {
+    parse_safetensors(&Mapped::open("load_safetensors", path)?)
+}
+
+/// The content of a safetensors file; see [`load_safetensors`].
+///
+/// # Errors
+/// As for [`load_safetensors`].
+pub fn parse_safetensors(file: &Arc<Mapped>) -> Result<SafeTensors> {
     const OP: &str = "load_safetensors";
-    let file = Mapped::open(OP, path)?;
     let header = Header::parse(file.bytes()).map_err(|msg| Error::io(OP, file.path(), msg))?;
     let mut tensors = BTreeMap::new();
     for t in header.tensors {
@@ -308,28 +315,44 @@ pub fn save_safetensors(
     arrays: &BTreeMap<String, Array>,
     metadata: &BTreeMap<String, String>,
 ) -> Result<()> {
-    const OP: &str = "save_safetensors";
     let path = path.as_ref();
+    let mut out = Replacement::create(path).map_err(|e| Error::io(SAVE, path, e))?;
+    write_safetensors(&mut out.file, path, arrays, metadata)?;
+    out.finish().map_err(|e| Error::io(SAVE, path, e))
+}
+
+const SAVE: &str = "save_safetensors";
+
+/// Writes a file as [`save_safetensors`] does, to `out`; `name` is what errors call it.
+///
+/// # Errors
+/// As for [`save_safetensors`].
+pub fn write_safetensors(
+    out: &mut impl Write,
+    name: impl AsRef<Path>,
+    arrays: &BTreeMap<String, Array>,
+    metadata: &BTreeMap<String, String>,
+) -> Result<()> {
+    let path = name.as_ref();
     if arrays.contains_key(METADATA) {
-        return Err(Error::value(OP, format!("{METADATA:?} cannot be the name of a tensor")));
+        return Err(Error::value(SAVE, format!("{METADATA:?} cannot be the name of a tensor")));
     }
     crate::eval::async_eval(&arrays.values().cloned().collect::<Vec<_>>())?;
     let mut order: Vec<(&String, &Array)> = arrays.iter().collect();
     order.sort_by_key(|(name, a)| (std::cmp::Reverse(a.dtype().size()), *name));
 
-    let header = header_json(&order, metadata).map_err(|e| Error::io(OP, path, e))?;
+    let header = header_json(&order, metadata).map_err(|e| Error::io(SAVE, path, e))?;
     if header.len() > MAX_HEADER {
         let msg = format!("the header would have {} bytes; {MAX_HEADER} are allowed", header.len());
-        return Err(Error::io(OP, path, msg));
+        return Err(Error::io(SAVE, path, msg));
     }
-    let mut out = Replacement::create(path).map_err(|e| Error::io(OP, path, e))?;
-    let io = |e: std::io::Error| Error::io(OP, path, e);
-    out.file.write_all(&(header.len() as u64).to_le_bytes()).map_err(io)?;
-    out.file.write_all(&header).map_err(io)?;
+    let io = |e: std::io::Error| Error::io(SAVE, path, e);
+    out.write_all(&(header.len() as u64).to_le_bytes()).map_err(io)?;
+    out.write_all(&header).map_err(io)?;
     for (_, a) in order {
-        out.file.write_all(&a.to_bytes()?).map_err(io)?;
+        out.write_all(&a.to_bytes()?).map_err(io)?;
     }
-    out.finish().map_err(io)
+    Ok(())
 }
 
 fn header_json(
@@ -363,48 +386,6 @@ fn header_json(
     // Spaces, which JSON ignores, so that the data begins aligned for every type.
     json.resize(json.len().next_multiple_of(8), b' ');
     Ok(json)
-}
-
-/// A file that takes the place of another when it is complete, and leaves nothing behind otherwise.
-struct Replacement<'a> {
-    file: BufWriter<File>,
-    temporary: PathBuf,
-    place: &'a Path,
-    done: bool,
-}
-
-impl<'a> Replacement<'a> {
-    fn create(place: &'a Path) -> std::io::Result<Self> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let Some(name) = place.file_name() else {
-            return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "the path names no file"));
-        };
-        let n = COUNT.fetch_add(1, Ordering::Relaxed);
-        let mut temporary = std::ffi::OsString::from(".");
-        temporary.push(name);
-        temporary.push(format!(".{}-{n}.tmp", std::process::id()));
-        let temporary = place.with_file_name(temporary);
-        let file = BufWriter::new(OpenOptions::new().write(true).create_new(true).open(&temporary)?);
-        Ok(Replacement { file, temporary, place, done: false })
-    }
-
-    fn finish(mut self) -> std::io::Result<()> {
-        self.file.flush()?;
-        // The content reaches the disk before the name does, so that a crash cannot leave an empty file.
-        self.file.get_ref().sync_all()?;
-        fs::rename(&self.temporary, self.place)?;
-        self.done = true;
-        Ok(())
-    }
-}
-
-impl Drop for Replacement<'_> {
-    fn drop(&mut self) {
-        if !self.done {
-            // Nothing can be done about a failure here; the error that led here is the one to tell.
-            let _ = fs::remove_file(&self.temporary);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use super::reduce::reduced;
 use super::{Meta, Metas, Op, arity, one};
-use crate::dtype::Kind;
 use crate::shape::AxisSet;
 use crate::{Array, Dtype, Error, Result};
 
@@ -36,9 +35,6 @@ impl Arg {
 
     pub(super) fn infer(&self, inputs: &[&Meta]) -> Result<Metas> {
         let [x] = arity(self.name(), inputs)?;
-        if x.dtype.kind() == Kind::Complex {
-            return Err(Error::bad_dtype(self.name(), "real numbers", x.dtype));
-        }
         match x.shape.get(self.axis) {
             None => {
                 Err(Error::shape(self.name(), format!("axis {} is out of range for {}", self.axis, x.shape)))

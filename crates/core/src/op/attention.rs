@@ -46,9 +46,9 @@ impl Attention {
         if inputs.len() != wanted {
             return Err(Error::value(name, format!("takes {wanted} arrays, got {}", inputs.len())));
         }
-        if !q.dtype.is_float() || q.dtype == Dtype::F64 || q.dtype != k.dtype || k.dtype != v.dtype {
+        if !q.dtype.is_float() || q.dtype != k.dtype || k.dtype != v.dtype {
             let msg =
-                format!("q, k, v are small floats of one type, got {}, {}, {}", q.dtype, k.dtype, v.dtype);
+                format!("q, k, v are real floats of one type, got {}, {}, {}", q.dtype, k.dtype, v.dtype);
             return Err(Error::dtype(name, msg));
         }
         let (&[b, h, lq, d], &[kb, kh, lk, kd], &[vb, vh, vl, dv]) =
@@ -95,9 +95,9 @@ impl Attention {
             return Err(Error::shape("scaled_dot_product_attention", "four axes expected"));
         };
         let rep = h / kh;
-        let q5 =
-            q.astype(Dtype::F32)?.scale(f32::from_bits(self.scale) as f64)?.reshape(&[b, kh, rep, lq, d])?;
-        let (k5, v5) = (k.astype(Dtype::F32)?.expand_dims(&[2])?, v.astype(Dtype::F32)?.expand_dims(&[2])?);
+        let wide = if q.dtype() == Dtype::F64 { Dtype::F64 } else { Dtype::F32 };
+        let q5 = q.astype(wide)?.scale(f32::from_bits(self.scale) as f64)?.reshape(&[b, kh, rep, lq, d])?;
+        let (k5, v5) = (k.astype(wide)?.expand_dims(&[2])?, v.astype(wide)?.expand_dims(&[2])?);
         let scores = q5.matmul(&k5.swapaxes(-1, -2)?)?.reshape(&[b, h, lq, lk])?;
         let hidden = scores.full_like(f64::NEG_INFINITY)?;
         let scores = match self.mask {
@@ -120,7 +120,10 @@ impl Attention {
             MaskKind::Array => scores.add(&inputs[3])?,
         };
         let scores = if self.sinks {
-            let sinks = inputs[inputs.len() - 1].reshape(&[1, h, 1, 1])?.broadcast_to(&[b, h, lq, 1])?;
+            let sinks = inputs[inputs.len() - 1]
+                .astype(wide)?
+                .reshape(&[1, h, 1, 1])?
+                .broadcast_to(&[b, h, lq, 1])?;
             Array::concatenate(&[scores, sinks], -1)?
         } else {
             scores

@@ -4,7 +4,7 @@ use super::{Grad, Meta, Metas, Op, arity, one};
 use crate::dtype::Kind;
 use crate::{Array, Dtype, Error, Result};
 
-/// Elementwise function of two arrays.
+/// Elementwise function of two arrays. Complex numbers are compared by their real, then their imaginary parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "the names are the functions")]
 pub enum Binary {
@@ -26,6 +26,10 @@ pub enum Binary {
     Atan2,
     /// log(exp(a) + exp(b)) without overflow.
     LogAddExp,
+    /// sqrt(a * a + b * b) without overflow; infinite when either is, even beside NaN.
+    Hypot,
+    /// The absolute value of the first with the sign of the second.
+    Copysign,
     LogicalAnd,
     LogicalOr,
     BitAnd,
@@ -45,7 +49,7 @@ pub enum Binary {
 
 impl Binary {
     /// All of them, in order.
-    pub const ALL: [Binary; 24] = [
+    pub const ALL: [Binary; 26] = [
         Binary::Add,
         Binary::Sub,
         Binary::Mul,
@@ -57,6 +61,8 @@ impl Binary {
         Binary::Min,
         Binary::Atan2,
         Binary::LogAddExp,
+        Binary::Hypot,
+        Binary::Copysign,
         Binary::LogicalAnd,
         Binary::LogicalOr,
         Binary::BitAnd,
@@ -86,6 +92,8 @@ impl Binary {
             Binary::Min => "minimum",
             Binary::Atan2 => "arctan2",
             Binary::LogAddExp => "logaddexp",
+            Binary::Hypot => "hypot",
+            Binary::Copysign => "copysign",
             Binary::LogicalAnd => "logical_and",
             Binary::LogicalOr => "logical_or",
             Binary::BitAnd => "bitwise_and",
@@ -104,7 +112,7 @@ impl Binary {
 
     /// Whether integers become floats before it is applied.
     pub fn wants_float(self) -> bool {
-        matches!(self, Binary::Div | Binary::Atan2 | Binary::LogAddExp)
+        matches!(self, Binary::Div | Binary::Atan2 | Binary::LogAddExp | Binary::Hypot | Binary::Copysign)
     }
 
     /// Type of the result for arguments of type `d`.
@@ -117,30 +125,24 @@ impl Binary {
             Binary::Sub => Ok(d),
             Binary::Div if !d.is_inexact() => refuse("floats"),
             Binary::Div => Ok(d),
-            Binary::Atan2 | Binary::LogAddExp if !d.is_float() => refuse("real floats"),
-            Binary::Atan2 | Binary::LogAddExp => Ok(d),
-            Binary::FloorDiv | Binary::Rem | Binary::Max | Binary::Min if kind == Kind::Complex => {
-                refuse("real numbers")
-            }
-            Binary::FloorDiv | Binary::Rem if kind == Kind::Bool => refuse("numbers"),
-            Binary::FloorDiv | Binary::Rem | Binary::Max | Binary::Min => Ok(d),
-            Binary::Pow if matches!(kind, Kind::Complex | Kind::Bool) => refuse("real numbers"),
-            Binary::Pow => Ok(d),
+            Binary::LogAddExp if !d.is_inexact() => refuse("floats"),
+            Binary::Atan2 | Binary::Hypot | Binary::Copysign if !d.is_float() => refuse("real floats"),
+            Binary::Atan2 | Binary::Hypot | Binary::Copysign | Binary::LogAddExp => Ok(d),
+            Binary::FloorDiv | Binary::Rem if kind == Kind::Complex => refuse("real numbers"),
+            Binary::FloorDiv | Binary::Rem | Binary::Pow if kind == Kind::Bool => refuse("numbers"),
+            Binary::FloorDiv | Binary::Rem | Binary::Max | Binary::Min | Binary::Pow => Ok(d),
             Binary::BitAnd | Binary::BitOr | Binary::BitXor if d.is_inexact() => refuse("integers or bool"),
             Binary::BitAnd | Binary::BitOr | Binary::BitXor => Ok(d),
             Binary::Shl | Binary::Shr if !d.is_integer() => refuse("integers"),
             Binary::Shl | Binary::Shr => Ok(d),
-            Binary::Lt | Binary::Le | Binary::Gt | Binary::Ge if kind == Kind::Complex => {
-                refuse("real numbers")
-            }
-            Binary::LogicalAnd
-            | Binary::LogicalOr
-            | Binary::Eq
-            | Binary::Ne
-            | Binary::Lt
+            Binary::Lt
             | Binary::Le
             | Binary::Gt
-            | Binary::Ge => Ok(Dtype::Bool),
+            | Binary::Ge
+            | Binary::LogicalAnd
+            | Binary::LogicalOr
+            | Binary::Eq
+            | Binary::Ne => Ok(Dtype::Bool),
         }
     }
 
@@ -166,7 +168,9 @@ impl Binary {
             | Binary::Max
             | Binary::Min
             | Binary::Atan2
-            | Binary::LogAddExp => Grad::Pointwise(partial),
+            | Binary::LogAddExp
+            | Binary::Hypot
+            | Binary::Copysign => Grad::Pointwise(partial),
             Binary::FloorDiv
             | Binary::LogicalAnd
             | Binary::LogicalOr
@@ -226,7 +230,17 @@ fn partial(op: &Op, inputs: &[Array], y: &Array, i: usize) -> Result<Option<Arra
             if first { b.divide(&norm)? } else { a.negative()?.divide(&norm)? }
         }
         Binary::LogAddExp => if first { a } else { b }.subtract(y)?.exp()?,
-        Binary::FloorDiv
+        Binary::Hypot => {
+            // Taken as 0 where both are 0, like the derivative of an absolute value.
+            let zero = y.equal(&y.scalar_like(0.0))?;
+            let d = if first { a } else { b }.divide(&Array::select(&zero, &y.full_like(1.0)?, y)?)?;
+            Array::select(&zero, &y.full_like(0.0)?, &d)?
+        }
+        Binary::Copysign if first => {
+            a.full_like(1.0)?.copysign(b)?.multiply(&a.full_like(1.0)?.copysign(a)?)?
+        }
+        Binary::Copysign
+        | Binary::FloorDiv
         | Binary::LogicalAnd
         | Binary::LogicalOr
         | Binary::BitAnd

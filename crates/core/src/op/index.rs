@@ -5,7 +5,7 @@
 
 use super::{Meta, Metas, arity, one};
 use crate::shape::Shape;
-use crate::{Error, Result};
+use crate::{Array, Dtype, Error, Result};
 use smallvec::SmallVec;
 
 /// How a scattered value meets what is there. With `Set` and a repeated position the last one stays.
@@ -43,6 +43,12 @@ pub enum Index {
         /// Along which axis.
         axis: usize,
     },
+    /// Arguments: rising numbers `s` along one axis, and `v` of the same type: how many of `s` come before each
+    /// element of `v`, in the order of sorting. As `u32`.
+    SearchSorted {
+        /// Count those that are equal, too.
+        right: bool,
+    },
     /// Arguments: `x`, `indices`, `values`: the reverse of [`Index::TakeAlong`].
     PutAlong {
         /// Along which axis.
@@ -58,6 +64,7 @@ impl Index {
             Index::Gather { .. } => "gather",
             Index::Scatter { .. } => "scatter",
             Index::TakeAlong { .. } => "take_along_axis",
+            Index::SearchSorted { .. } => "searchsorted",
             Index::PutAlong { .. } => "put_along_axis",
         }
     }
@@ -91,6 +98,15 @@ impl Index {
                 check_along(name, x, i, *axis)?;
                 one(i.shape.clone(), x.dtype)
             }
+            Index::SearchSorted { right: _ } => {
+                let [s, v] = arity(name, inputs)?;
+                check_dtypes(name, s, v)?;
+                if s.shape.rank() != 1 || s.elements() > u32::MAX as usize {
+                    let msg = format!("takes sorted numbers along one axis, got shape {}", s.shape);
+                    return Err(Error::shape(name, msg));
+                }
+                one(v.shape.clone(), Dtype::U32)
+            }
             Index::PutAlong { axis, mode: _ } => {
                 let [x, i, v] = arity(name, inputs)?;
                 check_along(name, x, i, *axis)?;
@@ -105,6 +121,44 @@ impl Index {
             }
         }
     }
+}
+
+impl Index {
+    /// The composite where there is one: a search by halves, one comparison a step for all elements together.
+    pub(super) fn fallback(&self, inputs: &[Array]) -> Option<Result<Vec<Array>>> {
+        match self {
+            Index::SearchSorted { right } => Some(search(&inputs[0], &inputs[1], *right).map(|a| vec![a])),
+            Index::Gather { .. }
+            | Index::Scatter { .. }
+            | Index::TakeAlong { .. }
+            | Index::PutAlong { .. } => None,
+        }
+    }
+}
+
+fn search(s: &Array, v: &Array, right: bool) -> Result<Array> {
+    let n = s.size() as i64;
+    let number = |i: i64| Array::from_scalar(i);
+    // NaN comes after all numbers.
+    let before = |a: &Array, b: &Array| -> Result<Array> {
+        let less = a.less(b)?;
+        if !a.dtype().is_inexact() {
+            return Ok(less);
+        }
+        less.logical_or(&b.isnan()?.logical_and(&a.isnan()?.logical_not()?)?)
+    };
+    let mut at = Array::zeros(v.shape(), Dtype::I64)?;
+    if n == 0 {
+        return at.astype(Dtype::U32);
+    }
+    for bit in (0..64 - n.leading_zeros()).rev() {
+        let next = at.add(&number(1 << bit))?;
+        let here = s.take(&next.minimum(&number(n))?.subtract(&number(1))?, 0)?;
+        let passed = if right { before(v, &here)?.logical_not()? } else { before(&here, v)? };
+        let take = passed.logical_and(&next.less_equal(&number(n))?)?;
+        at = Array::select(&take, &next, &at)?;
+    }
+    at.astype(Dtype::U32)
 }
 
 fn split_first<'a, 'b>(op: &'static str, inputs: &'b [&'a Meta]) -> Result<(&'a Meta, &'b [&'a Meta])> {

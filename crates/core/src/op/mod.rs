@@ -36,8 +36,9 @@ pub use custom::{CustomOp, CustomRef};
 pub use index::{Index, ScatterMode};
 pub use matmul::Matmul;
 pub use norm::Norm;
-pub use quant::{Affine, Quant};
+pub use quant::{Affine, Packing, Quant};
 pub use random::Random;
+pub(crate) use reduce::reduced;
 pub use reduce::{Reduce, ReduceKind};
 pub use rope::Rope;
 pub use scan::{Scan, ScanKind};
@@ -343,6 +344,8 @@ impl Op {
             Op::Rope(o) => Some(o.fallback(inputs)),
             Op::Attention(o) => Some(o.fallback(inputs)),
             Op::Quant(o) => o.fallback(inputs),
+            Op::Index(o) => o.fallback(inputs),
+            Op::Matmul(o) => o.fallback(inputs),
             Op::Custom(o) => o.0.fallback(inputs),
             Op::Reduce(o) => o.fallback(inputs),
             Op::Scan(o) => o.fallback(inputs),
@@ -357,8 +360,6 @@ impl Op {
             | Op::Arg(_)
             | Op::View(_)
             | Op::Update(_)
-            | Op::Index(_)
-            | Op::Matmul(_)
             | Op::Random(_) => None,
         }
     }

@@ -1,7 +1,6 @@
 //! Reductions over axes.
 
 use super::{Cotangents, Grad, Meta, Metas, Op, arity, one};
-use crate::dtype::Kind;
 use crate::shape::{AxisSet, Shape};
 use crate::{Array, Dtype, Error, Result};
 
@@ -12,7 +11,7 @@ pub enum ReduceKind {
     Sum,
     /// Product. 1 of nothing.
     Prod,
-    /// Largest; NaN when any is. Of nothing: an error.
+    /// Largest, complex numbers by real, then imaginary part; NaN when any is. Of nothing: an error.
     Max,
     /// Smallest; NaN when any is. Of nothing: an error.
     Min,
@@ -69,14 +68,11 @@ impl Reduce {
 
     pub(super) fn infer(&self, inputs: &[&Meta]) -> Result<Metas> {
         let [x] = arity(self.name(), inputs)?;
-        if matches!(self.kind, ReduceKind::Max | ReduceKind::Min) {
-            if x.dtype.kind() == Kind::Complex {
-                return Err(Error::bad_dtype(self.name(), "real numbers", x.dtype));
-            }
-            if self.axes.iter().any(|a| x.shape.get(a) == Some(&0)) {
-                let msg = format!("no value for an empty axis of an array of shape {}", x.shape);
-                return Err(Error::value(self.name(), msg));
-            }
+        if matches!(self.kind, ReduceKind::Max | ReduceKind::Min)
+            && self.axes.iter().any(|a| x.shape.get(a) == Some(&0))
+        {
+            let msg = format!("no value for an empty axis of an array of shape {}", x.shape);
+            return Err(Error::value(self.name(), msg));
         }
         if let Some(a) = self.axes.iter().find(|&a| a >= x.shape.rank()) {
             return Err(Error::shape(self.name(), format!("axis {a} is out of range for shape {}", x.shape)));
@@ -86,7 +82,7 @@ impl Reduce {
 }
 
 /// Shape after reducing `axes`.
-pub(super) fn reduced(shape: &Shape, axes: AxisSet, keepdims: bool) -> Shape {
+pub(crate) fn reduced(shape: &Shape, axes: AxisSet, keepdims: bool) -> Shape {
     shape
         .iter()
         .enumerate()

@@ -25,8 +25,8 @@ impl Rope {
         let (Some(x), Some(offset), true) = (inputs.first(), inputs.get(1), inputs.len() <= 3) else {
             return Err(Error::value("rope", format!("takes 2 or 3 arrays, got {}", inputs.len())));
         };
-        if !x.dtype.is_float() || x.dtype == Dtype::F64 {
-            return Err(Error::bad_dtype("rope", "float16, bfloat16 or float32", x.dtype));
+        if !x.dtype.is_float() {
+            return Err(Error::bad_dtype("rope", "real floats", x.dtype));
         }
         let r = x.shape.rank();
         if r < 2 || self.dims == 0 || !self.dims.is_multiple_of(2) || self.dims > x.shape[r - 1] {
@@ -54,8 +54,14 @@ impl Rope {
         let (x, offset) = (&inputs[0], &inputs[1]);
         let r = x.shape().rank();
         let (half, length) = (self.dims / 2, x.shape()[r - 2]);
+        let wide = if x.dtype() == Dtype::F64 { Dtype::F64 } else { Dtype::F32 };
         let freqs = match inputs.get(2) {
-            Some(f) => f.clone(),
+            Some(f) => f.astype(wide)?,
+            None if wide == Dtype::F64 => {
+                let base = f32::from_bits(self.base) as f64;
+                let f: Vec<f64> = (0..half).map(|i| base.powf(-2.0 * i as f64 / self.dims as f64)).collect();
+                Array::from_slice(&f, &[half])?
+            }
             None => {
                 let base = f32::from_bits(self.base) as f64;
                 let f: Vec<f32> =
@@ -71,10 +77,10 @@ impl Rope {
             offset.reshape(&dims)?
         };
         let rows = Array::arange_i32(length)?.reshape(&[length, 1])?;
-        let positions = rows.add(&start)?.astype(Dtype::F32)?.scale(f32::from_bits(self.scale) as f64)?;
+        let positions = rows.add(&start)?.astype(wide)?.scale(f32::from_bits(self.scale) as f64)?;
         let angle = positions.multiply(&freqs)?;
         let (cos, sin) = (angle.cos()?, angle.sin()?);
-        let h = x.astype(Dtype::F32)?;
+        let h = x.astype(wide)?;
         let rotated = h.slice_axis(-1, 0, self.dims)?;
         let (a, b) = if self.traditional {
             let mut dims: Vec<usize> = x.shape()[..r - 1].to_vec();

@@ -2,7 +2,6 @@
 
 use super::reduce::{Reduce, ReduceKind};
 use super::{Grad, Meta, Metas, Op, arity, one};
-use crate::dtype::Kind;
 use crate::{Array, Error, Result};
 
 /// What a scan computes.
@@ -55,11 +54,8 @@ impl Scan {
         let dtype = match self.kind {
             ScanKind::Sum => Reduce::output(ReduceKind::Sum, x.dtype),
             ScanKind::Prod => Reduce::output(ReduceKind::Prod, x.dtype),
-            ScanKind::Max | ScanKind::Min if x.dtype.kind() == Kind::Complex => {
-                return Err(Error::bad_dtype(self.name(), "real numbers", x.dtype));
-            }
-            ScanKind::LogSumExp if !x.dtype.is_float() => {
-                return Err(Error::bad_dtype(self.name(), "real floats", x.dtype));
+            ScanKind::LogSumExp if !x.dtype.is_inexact() => {
+                return Err(Error::bad_dtype(self.name(), "floats", x.dtype));
             }
             ScanKind::Max | ScanKind::Min | ScanKind::LogSumExp => x.dtype,
         };

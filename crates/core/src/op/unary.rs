@@ -15,6 +15,8 @@ pub enum Unary {
     Floor,
     /// To the nearest integer, ties to even.
     Round,
+    /// Towards zero.
+    Trunc,
     Sqrt,
     Rsqrt,
     Square,
@@ -38,6 +40,10 @@ pub enum Unary {
     Atanh,
     Erf,
     ErfInv,
+    /// Logarithm of the absolute value of the gamma function.
+    Lgamma,
+    /// Derivative of [`Unary::Lgamma`].
+    Digamma,
     /// 1 / (1 + exp(-x)), without overflow.
     Sigmoid,
     LogicalNot,
@@ -67,13 +73,14 @@ enum Rule {
 
 impl Unary {
     /// All of them, in order.
-    pub const ALL: [Unary; 35] = [
+    pub const ALL: [Unary; 38] = [
         Unary::Abs,
         Unary::Neg,
         Unary::Sign,
         Unary::Ceil,
         Unary::Floor,
         Unary::Round,
+        Unary::Trunc,
         Unary::Sqrt,
         Unary::Rsqrt,
         Unary::Square,
@@ -97,6 +104,8 @@ impl Unary {
         Unary::Atanh,
         Unary::Erf,
         Unary::ErfInv,
+        Unary::Lgamma,
+        Unary::Digamma,
         Unary::Sigmoid,
         Unary::LogicalNot,
         Unary::BitNot,
@@ -114,6 +123,7 @@ impl Unary {
             Unary::Ceil => "ceil",
             Unary::Floor => "floor",
             Unary::Round => "round",
+            Unary::Trunc => "trunc",
             Unary::Sqrt => "sqrt",
             Unary::Rsqrt => "rsqrt",
             Unary::Square => "square",
@@ -137,6 +147,8 @@ impl Unary {
             Unary::Atanh => "arctanh",
             Unary::Erf => "erf",
             Unary::ErfInv => "erfinv",
+            Unary::Lgamma => "lgamma",
+            Unary::Digamma => "digamma",
             Unary::Sigmoid => "sigmoid",
             Unary::LogicalNot => "logical_not",
             Unary::BitNot => "bitwise_invert",
@@ -148,10 +160,13 @@ impl Unary {
 
     fn rule(self) -> Rule {
         match self {
-            Unary::Abs | Unary::Neg | Unary::Square => Rule::Same,
-            Unary::Sign | Unary::Ceil | Unary::Floor | Unary::Round => Rule::Real,
-            Unary::Sqrt | Unary::Exp | Unary::Log | Unary::Sigmoid => Rule::Float { complex: true },
-            Unary::Rsqrt
+            Unary::Abs | Unary::Neg | Unary::Square | Unary::Sign | Unary::Round => Rule::Same,
+            Unary::Ceil | Unary::Floor | Unary::Trunc => Rule::Real,
+            Unary::Sqrt
+            | Unary::Exp
+            | Unary::Log
+            | Unary::Sigmoid
+            | Unary::Rsqrt
             | Unary::Expm1
             | Unary::Log2
             | Unary::Log10
@@ -167,9 +182,8 @@ impl Unary {
             | Unary::Tanh
             | Unary::Asinh
             | Unary::Acosh
-            | Unary::Atanh
-            | Unary::Erf
-            | Unary::ErfInv => Rule::Float { complex: false },
+            | Unary::Atanh => Rule::Float { complex: true },
+            Unary::Erf | Unary::ErfInv | Unary::Lgamma | Unary::Digamma => Rule::Float { complex: false },
             Unary::LogicalNot => Rule::ToBool,
             Unary::BitNot => Rule::Bits,
             Unary::Real | Unary::Imag => Rule::Part,
@@ -206,9 +220,13 @@ impl Unary {
 
     pub(super) fn grad(self) -> Grad {
         match self {
-            Unary::Sign | Unary::Ceil | Unary::Floor | Unary::Round | Unary::LogicalNot | Unary::BitNot => {
-                Grad::NonDiff
-            }
+            Unary::Sign
+            | Unary::Ceil
+            | Unary::Floor
+            | Unary::Round
+            | Unary::Trunc
+            | Unary::LogicalNot
+            | Unary::BitNot => Grad::NonDiff,
             Unary::Abs | Unary::Real | Unary::Imag | Unary::Conj => Grad::Explicit { jvp, vjp },
             Unary::Neg
             | Unary::Sqrt
@@ -234,6 +252,8 @@ impl Unary {
             | Unary::Atanh
             | Unary::Erf
             | Unary::ErfInv
+            | Unary::Lgamma
+            | Unary::Digamma
             | Unary::Sigmoid => Grad::Pointwise(partial),
         }
     }
@@ -328,12 +348,15 @@ fn partial(op: &Op, inputs: &[Array], y: &Array, _i: usize) -> Result<Option<Arr
         Unary::Atanh => one().subtract(&x.square()?)?.reciprocal()?,
         Unary::Erf => x.square()?.negative()?.exp()?.scale(std::f64::consts::FRAC_2_SQRT_PI)?,
         Unary::ErfInv => y.square()?.exp()?.scale(1.0 / std::f64::consts::FRAC_2_SQRT_PI)?,
+        Unary::Lgamma => x.digamma()?,
+        Unary::Digamma => crate::ops::trigamma(x)?,
         Unary::Sigmoid => y.multiply(&one().subtract(y)?)?,
         Unary::Abs
         | Unary::Sign
         | Unary::Ceil
         | Unary::Floor
         | Unary::Round
+        | Unary::Trunc
         | Unary::LogicalNot
         | Unary::BitNot
         | Unary::Real

@@ -2,6 +2,7 @@
 //! copies.
 
 use super::{Grad, Meta, Metas, Op, Update, arity, one};
+use crate::layout::Layout;
 use crate::shape::Shape;
 use crate::transforms::prefixed;
 use crate::{Array, Dtype, Error, Result};
@@ -31,6 +32,21 @@ pub enum View {
     },
     /// The bytes read as another type; the last axis scales with the element size.
     Bitcast(Dtype),
+    /// Elements at `offset + i * strides[0] + j * strides[1] + …` of the argument in row-major order.
+    Strided {
+        /// Sizes of the result.
+        shape: Shape,
+        /// Distance along each axis of the result.
+        strides: SmallVec<[isize; 4]>,
+        /// First element.
+        offset: usize,
+    },
+    /// Row-major in memory, copied where the argument is not.
+    Contiguous,
+    /// The argument, which derivatives take for a constant.
+    Detach,
+    /// The first arguments, as many as stated, once the others are scheduled too.
+    Depends(usize),
     /// Parts of the given sizes along an axis, one result each.
     Split {
         /// Along which axis.
@@ -50,12 +66,22 @@ impl View {
             View::Transpose(_) => "transpose",
             View::Slice { .. } => "slice",
             View::Bitcast(_) => "view",
+            View::Strided { .. } => "as_strided",
+            View::Contiguous => "contiguous",
+            View::Detach => "stop_gradient",
+            View::Depends(_) => "depends",
             View::Split { .. } => "split",
         }
     }
 
     pub(super) fn infer(&self, inputs: &[&Meta]) -> Result<Metas> {
         let name = self.name();
+        if let View::Depends(n) = self {
+            let Some(kept) = inputs.get(..*n) else {
+                return Err(Error::value(name, format!("{n} results of {} arrays", inputs.len())));
+            };
+            return Ok(kept.iter().map(|&m| m.clone()).collect());
+        }
         let [x] = arity(name, inputs)?;
         let refuse = |msg: String| Err(Error::shape(name, msg));
         match self {
@@ -111,6 +137,20 @@ impl View {
                 }
                 one(x.shape.with(x.shape.rank() - 1, last * from / to_size), *to)
             }
+            View::Strided { shape, strides, offset } => {
+                let shape = Shape::checked(name, shape)?;
+                let layout = Layout::strided(shape.clone(), strides, *offset, x.elements());
+                if layout.is_none() || *offset > x.elements() {
+                    let msg = format!(
+                        "shape {shape} with strides {:?} from {offset} does not lie within {} elements",
+                        &strides[..],
+                        x.elements()
+                    );
+                    return Err(Error::index(name, msg));
+                }
+                one(shape, x.dtype)
+            }
+            View::Contiguous | View::Detach | View::Depends(_) => one(x.shape.clone(), x.dtype),
             View::Split { axis, sizes } => {
                 let Some(&n) = x.shape.get(*axis) else {
                     return refuse(format!("axis {axis} is out of range for shape {}", x.shape));

@@ -1,6 +1,6 @@
 //! Elementwise mathematics, comparisons, logic, conversion and choice.
 
-use crate::dtype::{Dtype, Kind, Scalar};
+use crate::dtype::{Dtype, Scalar};
 use crate::op::{Binary, Op, Unary};
 use crate::shape::Shape;
 use crate::{Array, Error, Result};
@@ -16,14 +16,16 @@ unary! {
     abs => Abs,
     /// `-x`.
     negative => Neg,
-    /// -1, 0 or 1; NaN for NaN.
+    /// -1, 0 or 1; NaN for NaN; `x / |x|` of complex numbers.
     sign => Sign,
     /// Smallest integer that is not less.
     ceil => Ceil,
     /// Largest integer that is not greater.
     floor => Floor,
-    /// Nearest integer, ties to even.
+    /// Nearest integer, ties to even; both parts of a complex number. See [`Array::round_to`].
     round => Round,
+    /// Nearest integer towards zero.
+    trunc => Trunc,
     /// Square root.
     sqrt => Sqrt,
     /// `1 / sqrt(x)`.
@@ -70,18 +72,16 @@ unary! {
     erf => Erf,
     /// Inverse of [`Array::erf`].
     erfinv => ErfInv,
+    /// Logarithm of the absolute value of the gamma function.
+    lgamma => Lgamma,
+    /// Derivative of [`Array::lgamma`]; NaN at negative integers, minus and plus infinity at the zeros.
+    digamma => Digamma,
     /// `1 / (1 + exp(-x))`.
     sigmoid => Sigmoid,
     /// True where x is zero.
     logical_not => LogicalNot,
     /// All bits inverted; logical for `bool`.
     bitwise_invert => BitNot,
-    /// Real part.
-    real => Real,
-    /// Imaginary part.
-    imag => Imag,
-    /// Complex conjugate.
-    conjugate => Conj,
 }
 
 macro_rules! binary {
@@ -113,6 +113,10 @@ binary! {
     arctan2 => Atan2,
     /// `log(exp(a) + exp(b))` without overflow.
     logaddexp => LogAddExp,
+    /// `sqrt(a * a + b * b)` without overflow.
+    hypot => Hypot,
+    /// `|a|` with the sign of `b`.
+    copysign => Copysign,
     /// Both are true.
     logical_and => LogicalAnd,
     /// Either is true.
@@ -153,6 +157,18 @@ impl Array {
         let mut dtype = self.dtype().promote(other.dtype());
         if op.wants_float() {
             dtype = dtype.to_inexact();
+        }
+        if dtype == Dtype::Bool {
+            match op {
+                // A difference of truth values is one where they differ.
+                Binary::Sub => return self.binary(Binary::Ne, other),
+                Binary::FloorDiv | Binary::Rem | Binary::Pow => {
+                    let a = self.astype(Dtype::U8)?;
+                    return a.binary(op, &other.astype(Dtype::U8)?)?.astype(Dtype::Bool);
+                }
+                Binary::Shl | Binary::Shr => dtype = Dtype::U8,
+                _ => {}
+            }
         }
         let shape = Shape::broadcast(op.name(), self.shape(), other.shape())?;
         let a = self.astype(dtype)?.broadcast_to(&shape)?;
@@ -209,14 +225,6 @@ impl Array {
             return Array::zeros(self.shape(), Dtype::Bool);
         }
         self.not_equal(self)
-    }
-
-    /// True where the element is infinite, of either sign.
-    pub fn isinf(&self) -> Result<Array> {
-        if self.dtype().kind() != Kind::Float {
-            return Array::zeros(self.shape(), Dtype::Bool);
-        }
-        self.abs()?.equal(&self.scalar_like(f64::INFINITY))
     }
 
     /// `x * sigmoid(x)` (Elfwing et al. 2018).

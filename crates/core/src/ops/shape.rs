@@ -218,7 +218,8 @@ impl Array {
     pub fn split(&self, parts: usize, along: i32) -> Result<Vec<Array>> {
         let a = axis("split", along, self.rank())?;
         let n = self.shape()[a];
-        if parts == 0 || !n.is_multiple_of(parts) {
+        // An empty axis has any number of empty parts, as far as they are worth counting.
+        if parts == 0 || !n.is_multiple_of(parts) || parts > n.max(1 << 16) {
             return Err(Error::value(
                 "split",
                 format!("an axis of {n} does not split into {parts} equal parts"),
@@ -263,7 +264,7 @@ impl View {
 }
 
 /// First element and number of elements of a Python range over an axis of `n`.
-fn resolve_range(n: usize, lo: Option<i64>, hi: Option<i64>, step: i64) -> Result<(usize, usize)> {
+pub(super) fn resolve_range(n: usize, lo: Option<i64>, hi: Option<i64>, step: i64) -> Result<(usize, usize)> {
     if step == 0 {
         return Err(Error::value("slice", "a step of 0"));
     }

@@ -5,6 +5,7 @@
 //! begun, so that memory is read and written once however long the expression is. Every instruction rounds
 //! to its own type, so the result does not depend on what was fused.
 
+mod complex;
 mod convert;
 mod copy;
 mod loops;

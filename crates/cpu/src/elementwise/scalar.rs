@@ -1,7 +1,5 @@
 //! Functions of single elements whose results the operations define beyond what the language does.
 
-use olivine_core::Complex64;
-
 /// Integers with every result defined.
 pub(super) trait Int: Copy {
     /// Quotient rounded towards negative infinity; 0 when the divisor is 0, wrapping at the ends.
@@ -215,77 +213,36 @@ pub(super) fn i64_to_odd(a: i64) -> f64 {
     if a < 0 { -m } else { m }
 }
 
-/// Neither part is 0, or either is NaN.
-#[inline(always)]
-pub(super) fn is_true(a: Complex64) -> bool {
-    (a.re != 0.0) | (a.im != 0.0)
+/// Logarithm of the absolute value of the gamma function.
+pub(super) fn lgamma(x: f64) -> f64 {
+    if x == f64::NEG_INFINITY { f64::INFINITY } else { libm::lgamma(x) }
 }
 
-/// Modulus, without overflow on the way.
-#[inline(always)]
-pub(super) fn modulus(a: Complex64) -> f32 {
-    let (x, y) = (a.re as f64, a.im as f64);
-    let m = (x * x + y * y).sqrt();
-    // An infinite part wins over NaN.
-    let inf = x.abs() == f64::INFINITY || y.abs() == f64::INFINITY;
-    (if inf { f64::INFINITY } else { m }) as f32
-}
-
-/// Product, each part rounded once or twice from exact products.
-#[inline(always)]
-pub(super) fn cmul(a: Complex64, b: Complex64) -> Complex64 {
-    let (ar, ai, br, bi) = (a.re as f64, a.im as f64, b.re as f64, b.im as f64);
-    Complex64 { re: (ar * br - ai * bi) as f32, im: (ar * bi + ai * br) as f32 }
-}
-
-/// Quotient, computed in `f64`, where the squares of `f32` neither overflow nor vanish.
-#[inline(always)]
-pub(super) fn cdiv(a: Complex64, b: Complex64) -> Complex64 {
-    let (ar, ai, br, bi) = (a.re as f64, a.im as f64, b.re as f64, b.im as f64);
-    let d = br * br + bi * bi;
-    Complex64 { re: ((ar * br + ai * bi) / d) as f32, im: ((ai * br - ar * bi) / d) as f32 }
-}
-
-/// Principal square root.
-pub(super) fn csqrt(a: Complex64) -> Complex64 {
-    let (x, y) = (a.re as f64, a.im as f64);
-    if y.is_infinite() {
-        return Complex64 { re: f32::INFINITY, im: a.im };
+/// Derivative of [`lgamma`]: the asymptotic series (Abramowitz and Stegun, 6.3.18) from 10 on, the recurrence
+/// (6.3.5) below, the reflection (6.3.7) for negative arguments. NaN at the poles of negative integers, an
+/// infinity of the other sign at the zeros.
+pub(super) fn digamma(x: f64) -> f64 {
+    if x == 0.0 {
+        return f64::NEG_INFINITY.copysign(-x);
     }
-    if x == 0.0 && y == 0.0 {
-        return Complex64 { re: 0.0, im: a.im };
+    if x < 0.0 {
+        if x.fract() == 0.0 || x == f64::NEG_INFINITY {
+            return f64::NAN;
+        }
+        // The tangent of the fraction alone, which is exact.
+        let part = x - x.round();
+        return digamma(1.0 - x) - std::f64::consts::PI / (std::f64::consts::PI * part).tan();
     }
-    let m = (x * x + y * y).sqrt();
-    let t = ((m + x.abs()) / 2.0).sqrt();
-    let (re, im) = if x >= 0.0 { (t, y / (2.0 * t)) } else { (y.abs() / (2.0 * t), t.copysign(y)) };
-    Complex64 { re: re as f32, im: im as f32 }
-}
-
-/// Exponential.
-pub(super) fn cexp(a: Complex64) -> Complex64 {
-    let (x, y) = (a.re as f64, a.im as f64);
-    let r = x.exp();
-    if y == 0.0 {
-        return Complex64 { re: r as f32, im: a.im };
+    let (mut x, mut below) = (x, 0.0);
+    while x < 10.0 {
+        below += 1.0 / x;
+        x += 1.0;
     }
-    if x == f64::NEG_INFINITY {
-        return Complex64 { re: 0.0, im: 0.0 };
-    }
-    let (s, c) = y.sin_cos();
-    Complex64 { re: (r * c) as f32, im: (r * s) as f32 }
-}
-
-/// Principal logarithm.
-pub(super) fn clog(a: Complex64) -> Complex64 {
-    let (x, y) = (a.re as f64, a.im as f64);
-    // Near 1 the logarithm of the modulus would cancel.
-    let d = (x.abs().max(y.abs()) - 1.0) * (x.abs().max(y.abs()) + 1.0) + x.abs().min(y.abs()).powi(2);
-    let re = if d.abs() < 0.5 { 0.5 * d.ln_1p() } else { x.hypot(y).ln() };
-    Complex64 { re: re as f32, im: y.atan2(x) as f32 }
-}
-
-/// 1 / (1 + exp(-x)).
-pub(super) fn csigmoid(a: Complex64) -> Complex64 {
-    let e = cexp(Complex64 { re: -a.re, im: -a.im });
-    cdiv(Complex64 { re: 1.0, im: 0.0 }, Complex64 { re: 1.0 + e.re, im: e.im })
+    let r = 1.0 / (x * x);
+    let series = r
+        * (1.0 / 12.0
+            - r * (1.0 / 120.0
+                - r * (1.0 / 252.0
+                    - r * (1.0 / 240.0 - r * (1.0 / 132.0 - r * (691.0 / 32760.0 - r / 12.0))))));
+    if x == f64::INFINITY { x } else { x.ln() - 0.5 / x - series - below }
 }

@@ -8,7 +8,7 @@ use super::wide::{BLOCK, Load, Loader, ordered_loader};
 use crate::lanes::{Kernel, Lanes};
 use crate::pool::{parallel_for, parallel_ranges};
 use olivine_core::op::ArgKind;
-use olivine_core::{Error, Result};
+use olivine_core::{Complex64, Error, Result};
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -31,14 +31,14 @@ impl<T: Extreme> Choice<T> for Largest {
     const WORST: T = T::LOWEST;
     #[inline(always)]
     fn before(x: T, best: T) -> bool {
-        x > best || (x.nan() && !best.nan())
+        x.above(best) || (x.nan() && !best.nan())
     }
 }
 impl<T: Extreme> Choice<T> for Smallest {
     const WORST: T = T::HIGHEST;
     #[inline(always)]
     fn before(x: T, best: T) -> bool {
-        x < best || (x.nan() && !best.nan())
+        x.below(best) || (x.nan() && !best.nan())
     }
 }
 
@@ -169,7 +169,7 @@ impl<W: Extreme, C: Choice<W>> Kernel for Columns<'_, W, C> {
 /// Writes the index along `axis` of the extreme of each row of `x`, the other axes in row-major order, as `u32`.
 ///
 /// # Errors
-/// `Dtype` for complex numbers, `Value` for an empty axis or an output of the wrong size, `Shape` for an axis that
+/// `Value` for an empty axis or an output of the wrong size, `Shape` for an axis that
 /// does not exist or is too long for `u32`.
 pub fn run(kind: ArgKind, axis: usize, x: &Operand<'_>, out: &mut [u8]) -> Result<()> {
     match kind {
@@ -180,13 +180,13 @@ pub fn run(kind: ArgKind, axis: usize, x: &Operand<'_>, out: &mut [u8]) -> Resul
 
 fn typed<C>(op: &'static str, axis: usize, x: &Operand<'_>, out: &mut [u8]) -> Result<()>
 where
-    C: Choice<i64> + Choice<f32> + Choice<f64>,
+    C: Choice<i64> + Choice<f32> + Choice<f64> + Choice<Complex64>,
 {
     match ordered_loader(x.dtype) {
         Loader::Int(load) => along::<i64, C>(op, axis, x, out, load),
         Loader::F32(load) => along::<f32, C>(op, axis, x, out, load),
         Loader::F64(load) => along::<f64, C>(op, axis, x, out, load),
-        Loader::Complex(_) => Err(Error::bad_dtype(op, "real numbers", x.dtype)),
+        Loader::Complex(load) => along::<Complex64, C>(op, axis, x, out, load),
     }
 }
 
@@ -342,16 +342,27 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_complex_are_errors() {
+    fn nothing_is_an_error_and_complex_numbers_have_an_order() {
         let empty = Layout::contiguous(Shape::new(&[2, 0]));
         let bytes = Bytes::zeros(0);
         let mut out = Bytes::zeros(8);
         let e = run(ArgKind::Max, 1, &bytes.operand(&empty, Dtype::F32), out.mut_slice());
         assert!(matches!(e, Err(Error::Value { op: "argmax", .. })));
         run(ArgKind::Max, 0, &bytes.operand(&empty, Dtype::F32), &mut []).unwrap();
-        let one = Layout::contiguous(Shape::new(&[1]));
-        let bytes = Bytes::zeros(8);
-        let e = run(ArgKind::Min, 0, &bytes.operand(&one, Dtype::C64), out.mut_slice());
-        assert!(matches!(e, Err(Error::Dtype { op: "argmin", .. })));
+        let one = Layout::contiguous(Shape::new(&[3]));
+        let z = |re: f32, im: f32| Complex64 { re, im };
+        let nan = f32::NAN;
+        for (xs, least, largest) in [
+            ([z(1.0, 2.0), z(1.0, -3.0), z(0.0, 9.0)], 2, 0),
+            ([z(1.0, 2.0), z(1.0, 3.0), z(2.0, nan)], 2, 2),
+            ([z(nan, 2.0), z(1.0, nan), z(2.0, 0.0)], 0, 0),
+        ] {
+            let bytes = Bytes::from(&xs);
+            let mut out = Bytes::zeros(4);
+            run(ArgKind::Min, 0, &bytes.operand(&one, Dtype::C64), out.mut_slice()).unwrap();
+            assert_eq!(out.typed::<u32>(), [least]);
+            run(ArgKind::Max, 0, &bytes.operand(&one, Dtype::C64), out.mut_slice()).unwrap();
+            assert_eq!(out.typed::<u32>(), [largest]);
+        }
     }
 }

@@ -6,6 +6,7 @@
 pub mod arg;
 pub mod attention;
 pub mod index;
+pub mod intmm;
 pub mod norm;
 pub mod operand;
 pub mod quant;

@@ -8,8 +8,8 @@ use super::operand::{Operand, typed_output};
 use super::reduce::{Additive, Extremal, Fold, Max, Min, Prod, Sum};
 use super::strided::{Axes, Axis, Walk, collapse, count, split_inner};
 use super::wide::{
-    BLOCK, Load, Loader, Store, Wide, loader, ordered_loader, store_complex, store_f32, store_f64, store_log,
-    store_ordered, store_wrapped,
+    BLOCK, Load, Loader, Store, Wide, loader, ordered_loader, store, store_complex, store_f32, store_f64,
+    store_log, store_ordered, store_wrapped,
 };
 use crate::pool::{parallel_for, parallel_ranges};
 use olivine_core::layout::row_major;
@@ -46,6 +46,34 @@ macro_rules! log_sum_exp {
 }
 log_sum_exp!(f32, f64);
 
+/// The logarithm itself: its imaginary part turns with every element, so nothing can be kept apart.
+impl Fold<Complex64> for LogSumExp {
+    type Acc = (f64, f64);
+    const START: (f64, f64) = (f64::NEG_INFINITY, 0.0);
+    #[inline(always)]
+    fn push(acc: (f64, f64), x: Complex64) -> (f64, f64) {
+        log_add_exp(acc, (x.re as f64, x.im as f64))
+    }
+    #[inline(always)]
+    fn merge(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
+        log_add_exp(a, b)
+    }
+}
+
+/// log(e^a + e^b) of complex numbers.
+fn log_add_exp(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
+    if b.0 == f64::NEG_INFINITY {
+        return a;
+    }
+    if a.0 == f64::NEG_INFINITY {
+        return b;
+    }
+    let high = a.0.max(b.0);
+    let (p, q) = ((a.0 - high).exp(), (b.0 - high).exp());
+    let (re, im) = (p * a.1.cos() + q * b.1.cos(), p * a.1.sin() + q * b.1.sin());
+    (high + re.hypot(im).ln(), im.atan2(re))
+}
+
 /// Sums `a.1 e^a.0` and `b.1 e^b.0` in that form, with the larger exponent; NaN stays.
 #[inline(always)]
 fn meet(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
@@ -65,8 +93,7 @@ fn meet(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
 /// with what nothing gives: 0, 1, the least or greatest number of the type (an infinity of floats), minus infinity.
 ///
 /// # Errors
-/// `Dtype` for the extremes of complex numbers and the logarithm of anything but real floats, `Shape` for an axis that
-/// does not exist, `Value` for an output of the wrong size.
+/// `Dtype` for the logarithm of anything but floats, `Shape` for an axis that does not exist, `Value` for an output of the wrong size.
 pub fn run(params: &Scan, x: &Operand<'_>, out: &mut [u8]) -> Result<()> {
     let op = match params.kind {
         ScanKind::Sum => "cumsum",
@@ -91,7 +118,10 @@ pub fn run(params: &Scan, x: &Operand<'_>, out: &mut [u8]) -> Result<()> {
             Loader::F64(load) => {
                 scan::<f64, LogSumExp>(op, params, x, out, x.dtype, load, store_log(x.dtype))
             }
-            Loader::Int(_) | Loader::Complex(_) => Err(Error::bad_dtype(op, "real floats", x.dtype)),
+            Loader::Complex(load) => {
+                scan::<Complex64, LogSumExp>(op, params, x, out, x.dtype, load, store_complex())
+            }
+            Loader::Int(_) => Err(Error::bad_dtype(op, "floats", x.dtype)),
         },
     }
 }
@@ -111,7 +141,9 @@ fn extreme<F: Extremal>(op: &'static str, params: &Scan, x: &Operand<'_>, out: &
         Loader::Int(load) => scan::<i64, F>(op, params, x, out, x.dtype, load, store_ordered(x.dtype)),
         Loader::F32(load) => scan::<f32, F>(op, params, x, out, x.dtype, load, store_f32(x.dtype)),
         Loader::F64(load) => scan::<f64, F>(op, params, x, out, x.dtype, load, store_f64(x.dtype)),
-        Loader::Complex(_) => Err(Error::bad_dtype(op, "real numbers", x.dtype)),
+        Loader::Complex(load) => {
+            scan::<Complex64, F>(op, params, x, out, x.dtype, load, store!(Complex64 => Complex64, a => a))
+        }
     }
 }
 
@@ -481,8 +513,6 @@ mod tests {
         let bytes = Bytes::zeros(32);
         let mut out = Bytes::zeros(16);
         let params = |kind, axis| Scan { kind, axis, reverse: false, inclusive: true };
-        let e = run(&params(ScanKind::Max, 0), &bytes.operand(&layout, Dtype::C64), out.mut_slice());
-        assert!(matches!(e, Err(Error::Dtype { op: "cummax", .. })));
         let e = run(&params(ScanKind::LogSumExp, 0), &bytes.operand(&layout, Dtype::I32), out.mut_slice());
         assert!(matches!(e, Err(Error::Dtype { op: "logcumsumexp", .. })));
         let e = run(&params(ScanKind::Sum, 1), &bytes.operand(&layout, Dtype::F32), out.mut_slice());

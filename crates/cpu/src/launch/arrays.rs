@@ -132,6 +132,10 @@ pub(super) fn index(ctx: &mut EvalCtx<'_>, queue: &Arc<HostQueue>, op: &Index) -
             let axis = *axis;
             send(ctx, queue, move |x, out| index::take_along(axis, &x[0], &x[1], out))
         }
+        Index::SearchSorted { right } => {
+            let right = *right;
+            send(ctx, queue, move |x, out| index::search_sorted(right, &x[0], &x[1], out))
+        }
         Index::PutAlong { axis, mode } => {
             let (axis, mode) = (*axis, *mode);
             send_in_place(ctx, queue, move |shape, x, out| {

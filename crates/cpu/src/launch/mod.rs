@@ -25,7 +25,11 @@ use std::sync::Arc;
 pub fn supports(op: &Op, inputs: &[Meta]) -> Support {
     match op {
         // Rows are computed in `f32`.
-        Op::Norm(_) | Op::Softmax(_) if inputs.iter().any(|m| m.dtype == Dtype::F64) => Support::Fallback,
+        Op::Norm(_) | Op::Softmax(_) | Op::Rope(_) | Op::Attention(_)
+            if inputs.iter().any(|m| m.dtype == Dtype::F64) =>
+        {
+            Support::Fallback
+        }
         Op::Custom(_) => Support::Fallback,
         Op::Leaf
         | Op::Placeholder(_)
@@ -64,7 +68,7 @@ pub fn launch(ctx: &mut EvalCtx<'_>, queue: &Arc<HostQueue>) -> Result<()> {
         Op::Create(Create::Load(source)) => create::load(ctx, queue, source.clone()),
         Op::Unary(_) | Op::Binary(_) | Op::Select | Op::Cast(_) => elementwise::launch_single(ctx, queue),
         Op::Fused(expr) => elementwise::launch(ctx, queue, expr),
-        Op::Matmul(_) => matmul::matmul(ctx, queue),
+        Op::Matmul(o) => matmul::matmul(ctx, queue, *o),
         Op::Quant(o) => quant::quant(ctx, queue, *o),
         Op::Attention(o) => attention::attention(ctx, queue, *o),
         Op::Reduce(o) => arrays::reduce(ctx, queue, *o),

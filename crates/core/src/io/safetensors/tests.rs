@@ -3,6 +3,7 @@ use crate::buffer::Buffer;
 use crate::io::test_folder::Folder;
 use half::{bf16, f16};
 use proptest::prelude::*;
+use std::fs;
 
 /// An array of given bytes; core alone has no backend that could allocate.
 fn array(bytes: &[u8], shape: &[usize], dtype: Dtype) -> Array {

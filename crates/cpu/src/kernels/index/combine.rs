@@ -1,9 +1,10 @@
 //! How a scattered value meets what is there.
 
 use crate::kernels::operand::with_size;
+use crate::kernels::reduce::Extreme;
 use half::{bf16, f16};
 use olivine_core::op::ScatterMode;
-use olivine_core::{Bool8, Complex64, Dtype, Error, Result};
+use olivine_core::{Bool8, Complex64, Dtype};
 
 /// A rule for meeting.
 trait Combine<T>: 'static {
@@ -58,6 +59,18 @@ macro_rules! floats {
         if b < a || b.is_nan() { b } else { a }; } )* };
 }
 floats!(f32, f64);
+
+macro_rules! complex_extremes {
+    ($($mode:ident $better:ident),*) => { $(
+        impl Combine<Complex64> for $mode {
+            #[inline(always)]
+            fn combine(a: Complex64, b: Complex64) -> Complex64 {
+                if b.$better(a) || b.nan() { b } else { a }
+            }
+        }
+    )* };
+}
+complex_extremes!(Max above, Min below);
 macro_rules! halves {
     ($($t:ty),*) => { $( combine! { $t: a, b =>
         <$t>::from_f32(a.to_f32() + b.to_f32()),
@@ -117,33 +130,32 @@ unsafe fn meet<T: Copy, C: Combine<T>>(s: *const u8, d: *mut u8, n: usize, [from
 }
 
 /// How elements of `dtype` meet. Complex numbers have no larger or smaller.
-pub(super) fn meeting(op: &'static str, mode: ScatterMode, dtype: Dtype) -> Result<Meet> {
+pub(super) fn meeting(mode: ScatterMode, dtype: Dtype) -> Meet {
     macro_rules! real {
         ($C:ty, complex => $complex:expr) => {
             match dtype {
-                Dtype::Bool => Ok(meet::<Bool8, $C> as Meet),
-                Dtype::U8 => Ok(meet::<u8, $C> as Meet),
-                Dtype::U16 => Ok(meet::<u16, $C> as Meet),
-                Dtype::U32 => Ok(meet::<u32, $C> as Meet),
-                Dtype::U64 => Ok(meet::<u64, $C> as Meet),
-                Dtype::I8 => Ok(meet::<i8, $C> as Meet),
-                Dtype::I16 => Ok(meet::<i16, $C> as Meet),
-                Dtype::I32 => Ok(meet::<i32, $C> as Meet),
-                Dtype::I64 => Ok(meet::<i64, $C> as Meet),
-                Dtype::F16 => Ok(meet::<f16, $C> as Meet),
-                Dtype::BF16 => Ok(meet::<bf16, $C> as Meet),
-                Dtype::F32 => Ok(meet::<f32, $C> as Meet),
-                Dtype::F64 => Ok(meet::<f64, $C> as Meet),
+                Dtype::Bool => meet::<Bool8, $C> as Meet,
+                Dtype::U8 => meet::<u8, $C> as Meet,
+                Dtype::U16 => meet::<u16, $C> as Meet,
+                Dtype::U32 => meet::<u32, $C> as Meet,
+                Dtype::U64 => meet::<u64, $C> as Meet,
+                Dtype::I8 => meet::<i8, $C> as Meet,
+                Dtype::I16 => meet::<i16, $C> as Meet,
+                Dtype::I32 => meet::<i32, $C> as Meet,
+                Dtype::I64 => meet::<i64, $C> as Meet,
+                Dtype::F16 => meet::<f16, $C> as Meet,
+                Dtype::BF16 => meet::<bf16, $C> as Meet,
+                Dtype::F32 => meet::<f32, $C> as Meet,
+                Dtype::F64 => meet::<f64, $C> as Meet,
                 Dtype::C64 => $complex,
             }
         };
     }
-    let refuse = || Err(Error::bad_dtype(op, "real numbers", dtype));
     match mode {
-        ScatterMode::Set => with_size!(dtype.size(), T => Ok(meet::<T, Set> as Meet)),
-        ScatterMode::Add => real!(Add, complex => Ok(meet::<Complex64, Add> as Meet)),
-        ScatterMode::Prod => real!(Prod, complex => Ok(meet::<Complex64, Prod> as Meet)),
-        ScatterMode::Max => real!(Max, complex => refuse()),
-        ScatterMode::Min => real!(Min, complex => refuse()),
+        ScatterMode::Set => with_size!(dtype.size(), T => meet::<T, Set> as Meet),
+        ScatterMode::Add => real!(Add, complex => meet::<Complex64, Add> as Meet),
+        ScatterMode::Prod => real!(Prod, complex => meet::<Complex64, Prod> as Meet),
+        ScatterMode::Max => real!(Max, complex => meet::<Complex64, Max> as Meet),
+        ScatterMode::Min => real!(Min, complex => meet::<Complex64, Min> as Meet),
     }
 }

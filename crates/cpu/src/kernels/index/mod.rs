@@ -5,6 +5,7 @@
 
 mod combine;
 mod positions;
+mod search;
 #[cfg(test)]
 mod tests;
 
@@ -17,6 +18,7 @@ use olivine_core::layout::row_major;
 use olivine_core::op::ScatterMode;
 use olivine_core::{Dtype, Error, Result, Shape};
 use positions::{read_indices, window_starts};
+pub use search::search_sorted;
 use smallvec::SmallVec;
 use std::sync::Mutex;
 
@@ -82,8 +84,7 @@ pub fn gather(
 /// repeated position the last one stays.
 ///
 /// # Errors
-/// `Index` for a window that leaves `shape`, in which case nothing is written; `Dtype` for the larger or smaller of
-/// complex numbers; `Shape` and `Dtype` for arguments that do not fit.
+/// `Index` for a window that leaves `shape`, in which case nothing is written; `Shape` and `Dtype` for arguments that do not fit.
 pub fn scatter(
     axes: &[u8],
     mode: ScatterMode,
@@ -111,7 +112,7 @@ pub fn scatter(
         positions: collapse_shape(&have[..lead], [&updates.layout.strides()[..lead]]),
         window: collapse_shape(&sizes, [&updates.layout.strides()[lead..], &strides]),
     };
-    whole.scatter(op, meeting(op, mode, updates.dtype)?, shape, updates, out)
+    whole.scatter(op, meeting(mode, updates.dtype), shape, updates, out)
 }
 
 /// Where a scatter reads and writes.
@@ -245,8 +246,7 @@ pub fn take_along(axis: usize, x: &Operand<'_>, indices: &Operand<'_>, out: &mut
 /// `[i, indices[i, j, k], k]` for axis 1 of three, in row-major order.
 ///
 /// # Errors
-/// `Index` for an index that is out of range, in which case nothing is written; `Dtype` for the larger or smaller of
-/// complex numbers; `Shape` and `Dtype` for arguments that do not fit.
+/// `Index` for an index that is out of range, in which case nothing is written; `Shape` and `Dtype` for arguments that do not fit.
 pub fn put_along(
     axis: usize,
     mode: ScatterMode,
@@ -262,7 +262,7 @@ pub fn put_along(
         return Err(Error::shape(op, format!("values {v} and indices {i} differ")));
     }
     let at = read_indices(op, indices, axis, shape[axis])?;
-    put(op, meeting(op, mode, values.dtype)?, axis, shape, &at, values, out)
+    put(op, meeting(mode, values.dtype), axis, shape, &at, values, out)
 }
 
 fn put(

@@ -1,7 +1,7 @@
 //! To and from the quantized format.
 
 use super::decode::codes;
-use super::{Quantized, check_format};
+use super::{Quantized, Scales, check_format};
 use crate::kernels::{Floats, FloatsMut, Result, Scratch, Shared, ensure, with_floats};
 use crate::lanes::{Element, Kernel, Lanes, dispatch_at, narrow};
 use crate::pool::parallel_ranges;
@@ -13,7 +13,10 @@ const GRAIN: usize = 1 << 14;
 /// Quantizes `x` `[rows, cols]` in groups of `group` along each row; scales and biases are `[rows, cols / group]`.
 ///
 /// MLX's rule, bit for bit: the end of the group's range that is farther from zero becomes the bias, the
-/// step is the range over 2^bits - 1 and at least 1e-7, then adjusted so that zero falls on a code.
+/// step is the range over 2^bits - 1, then adjusted so that zero falls on a code; of 1 bit, the lower end is the
+/// bias. Where MLX loses values the rule is another: a range below 1e-7 steps keeps its own step, if scales are
+/// wide enough for it, and its place; and values that are not finite do not count for the range of their
+/// group and become the end that they are nearest to (NaN the bias).
 ///
 /// # Errors
 /// When `group` does not divide `cols`, a row does not fill whole words, or a length does not fit.
@@ -69,20 +72,33 @@ impl<A: Element, B: Element> Kernel for QuantizeRow<'_, A, B> {
         let mut row = Scratch::take(n);
         self.x.widen(s, 0..n, &mut row);
         let top = ((1u32 << self.bits) - 1) as f32;
+        // Half floats end at 6e-8.
+        let wide = A::from_f32(1e-30).to_f32() != 0.0;
         for (g, xs) in row.chunks_exact_mut(self.group).enumerate() {
             let (mut low, mut high) = (f32::INFINITY, f32::NEG_INFINITY);
             for &x in xs.iter() {
-                low = if x < low { x } else { low };
-                high = if x > high { x } else { high };
+                low = if x < low && x > f32::NEG_INFINITY { x } else { low };
+                high = if x > high && x < f32::INFINITY { x } else { high };
             }
-            let downward = low.abs() > high.abs();
-            let step = ((high - low) / top).max(1e-7);
-            let step = if downward { step } else { -step };
-            let edge = if downward { low } else { high };
-            let steps = (edge / step).round_ties_even();
-            let (scale, bias) = if steps == 0.0 { (step, 0.0) } else { (edge / steps, edge) };
+            if low > high {
+                (low, high) = (0.0, 0.0);
+            }
+            // Of opposite signs the ends may be farther apart than floats reach.
+            let range = (high / top - low / top).min(f32::MAX / top);
+            let exact = if (high - low).is_finite() { (high - low) / top } else { range };
+            let step = if exact >= 1e-7 || (exact > 1e-30 && wide) { exact } else { 1e-7 };
+            let (scale, bias) = if self.bits == 1 {
+                (step, low)
+            } else {
+                let downward = low.abs() > high.abs();
+                let step = if downward { step } else { -step };
+                let edge = if downward { low } else { high };
+                let steps = (edge / step).round_ties_even();
+                (if steps == 0.0 { step } else { edge / steps }, edge)
+            };
             for x in xs.iter_mut() {
-                *x = ((*x - bias) / scale).round_ties_even().clamp(0.0, top);
+                // NaN passes through both limits and becomes code 0.
+                *x = ((x.clamp(f32::MIN, f32::MAX) - bias) / scale).round_ties_even().clamp(0.0, top);
             }
             self.scales[g] = A::from_f32(scale);
             self.biases[g] = B::from_f32(bias);
@@ -119,12 +135,15 @@ pub(super) fn dequantize_at(at: Level, w: &Quantized<'_>, out: FloatsMut<'_>) ->
     const OP: &str = "dequantize";
     w.check(OP)?;
     ensure!(out.len() == w.rows * w.cols, OP, "{} elements for a [{}, {}] matrix", out.len(), w.rows, w.cols);
-    let same = matches!(
-        (&out, w.scales),
-        (FloatsMut::F32(_), Floats::F32(_))
-            | (FloatsMut::F16(_), Floats::F16(_))
-            | (FloatsMut::Bf16(_), Floats::Bf16(_))
-    );
+    let same = match w.scales {
+        Scales::Affine { scales, .. } => matches!(
+            (&out, scales),
+            (FloatsMut::F32(_), Floats::F32(_))
+                | (FloatsMut::F16(_), Floats::F16(_))
+                | (FloatsMut::Bf16(_), Floats::Bf16(_))
+        ),
+        Scales::E8m0(_) | Scales::E4m3(_) => false,
+    };
     with_floats!(FloatsMut, out, out => {
         let to = Shared(out.as_mut_ptr());
         parallel_ranges(w.rows, GRAIN.div_ceil(w.cols.max(1)), &|range| {
@@ -156,8 +175,11 @@ impl<T: Element> Kernel for DequantizeRow<'_, T> {
         codes(s, w, row, 0, &mut buf[..w.cols]);
         let groups = w.row_groups();
         for g in 0..groups {
-            let (scale, bias) = (w.scales.get(row * groups + g), w.biases.get(row * groups + g));
-            let (vs, vb) = (s.splat(scale), s.splat(bias));
+            let vs = s.splat(w.scales.scale(row * groups + g));
+            let bias = match &w.scales {
+                Scales::Affine { biases, .. } => Some(s.splat(biases.get(row * groups + g))),
+                Scales::E8m0(_) | Scales::E4m3(_) => None,
+            };
             let (from, end) = (g * w.group, (g + 1) * w.group);
             let mut i = from;
             while i < end {
@@ -171,7 +193,10 @@ impl<T: Element> Kernel for DequantizeRow<'_, T> {
                         T::store(s, room, product);
                         product = T::load(s, room);
                     }
-                    s.store_part(buf.as_mut_ptr().add(i), n, s.add(product, vb));
+                    if let Some(bias) = bias {
+                        product = s.add(product, bias);
+                    }
+                    s.store_part(buf.as_mut_ptr().add(i), n, product);
                 }
                 i += n;
             }

@@ -5,15 +5,38 @@
 //! belong to one group, whose scale multiplies the block's partial sums; biases multiply sums of the
 //! activations of their groups, which are also formed once.
 
-use super::Quantized;
 use super::decode::UNPACKING;
+use super::floats::E2M1;
+use super::{Code, Quantized, Scales};
 use crate::kernels::{Aligned, Floats, Shared};
 use crate::pool::parallel_ranges;
 use std::arch::x86_64::*;
 
 /// Codes in a block, and in a lane: 16 words of 4-bit codes; 64 codes, unpacked to bytes, of others.
-pub(super) const fn block(bits: usize) -> (usize, usize) {
-    if bits == 4 { (128, 8) } else { (64, 4) }
+pub(super) const fn block(form: usize) -> (usize, usize) {
+    if form == 4 { (128, 8) } else { (64, 4) }
+}
+
+/// Form of E4M3 codes; that of others is their width.
+const E4M3: usize = 9;
+
+/// Bits of a code of this form.
+const fn width(form: usize) -> usize {
+    if form == E4M3 { 8 } else { form }
+}
+
+/// Values of 16 E4M3 codes.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+pub(super) fn e4m3_values(codes: __m512i) -> __m512 {
+    let magnitude = _mm512_and_si512(codes, _mm512_set1_epi32(0x7f));
+    // As the top of a float the exponent is too small by 120.
+    let up = _mm512_castsi512_ps(_mm512_set1_epi32((120 + 127) << 23));
+    let v = _mm512_mul_ps(_mm512_castsi512_ps(_mm512_slli_epi32::<20>(magnitude)), up);
+    let nan = _mm512_cmpeq_epi32_mask(magnitude, _mm512_set1_epi32(0x7f));
+    let v = _mm512_mask_blend_ps(nan, v, _mm512_set1_ps(f32::NAN));
+    let sign = _mm512_slli_epi32::<24>(_mm512_and_si512(codes, _mm512_set1_epi32(0x80)));
+    _mm512_xor_ps(v, _mm512_castsi512_ps(sign))
 }
 
 /// Whether lanes do not straddle groups, and 16 groups are whole blocks.
@@ -57,7 +80,7 @@ pub(super) fn multiply(x: &[f32], w: &Quantized<'_>, m: usize, grain: usize, y: 
             group_sums(row, w.group, &mut a.sums[i * padded_groups..(i + 1) * padded_groups]);
         }
     }
-    let kernel = select(w.bits, wide);
+    let kernel = select(if w.code() == Code::E4m3 { E4M3 } else { w.bits }, wide);
     let y = Shared(y.as_mut_ptr());
     // SAFETY: the caller has checked the level and the format; y is `[m, w.rows]`, and tasks write
     // different rows.
@@ -101,12 +124,12 @@ pub(super) fn group_sums(row: &[f32], group: usize, out: &mut [f32]) {
 
 type RowsFn = unsafe fn(&Activations, &Quantized<'_>, std::ops::Range<usize>, *mut f32);
 
-fn select(bits: usize, m: usize) -> RowsFn {
+fn select(form: usize, m: usize) -> RowsFn {
     macro_rules! table {
-        ($($b:literal)+; $ms:tt) => { match bits { $($b => table!(@row $b; $ms),)+ _ => unreachable!("bits were checked: {bits}") } };
+        ($($b:literal)+; $ms:tt) => { match form { $($b => table!(@row $b; $ms),)+ _ => unreachable!("bits were checked: {form}") } };
         (@row $b:literal; [$($m:literal)+]) => { match m { $($m => rows::<$b, $m> as RowsFn,)+ _ => unreachable!("m was checked: {m}") } };
     }
-    table!(2 3 4 5 6 7 8; [1 2 4 8])
+    table!(1 2 3 4 5 6 7 8 9; [1 2 4 8])
 }
 
 /// The first `n` of 16 scales or biases from `at` on, zero in the other lanes.
@@ -130,6 +153,34 @@ pub(super) unsafe fn load16(x: &Floats<'_>, at: usize, n: usize) -> __m512 {
     }
 }
 
+/// The first `n` of 16 scales from `at` on, zero in the other lanes, and biases where there are any.
+///
+/// # Safety
+/// `at + n` is within both.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+pub(super) unsafe fn load_scales(x: &Scales<'_>, at: usize, n: usize) -> (__m512, Option<__m512>) {
+    let mask = first(n);
+    // SAFETY: masks keep to the caller's promise.
+    unsafe {
+        match x {
+            Scales::Affine { scales, biases } => (load16(scales, at, n), Some(load16(biases, at, n))),
+            Scales::E8m0(s) => {
+                let codes = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, s.as_ptr().add(at).cast()));
+                let v = _mm512_castsi512_ps(_mm512_slli_epi32::<23>(codes));
+                let least = _mm512_cmpeq_epi32_mask(codes, _mm512_setzero_si512());
+                let v = _mm512_mask_blend_ps(least, v, _mm512_set1_ps(f32::from_bits(1 << 22)));
+                let nan = _mm512_cmpeq_epi32_mask(codes, _mm512_set1_epi32(255));
+                (_mm512_mask_blend_ps(nan, v, _mm512_set1_ps(f32::NAN)), None)
+            }
+            Scales::E4m3(s) => {
+                let codes = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, s.as_ptr().add(at).cast()));
+                (e4m3_values(codes), None)
+            }
+        }
+    }
+}
+
 /// Constants of a format, kept in registers.
 pub(super) struct Tables {
     low: __m512,
@@ -141,8 +192,11 @@ pub(super) struct Tables {
 impl Tables {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
-    pub(super) fn new(bits: usize) -> Self {
-        let values: [f32; 32] = std::array::from_fn(|i| (i & ((1 << bits) - 1)) as f32);
+    pub(super) fn new(bits: usize, code: Code) -> Self {
+        let values: [f32; 32] = std::array::from_fn(|i| match code {
+            Code::E2m1 => E2M1[i % 16],
+            Code::Integer | Code::E4m3 => (i & ((1 << bits) - 1)) as f32,
+        });
         let (bytes, shifts) = &UNPACKING[bits];
         // SAFETY: the arrays hold whole registers.
         unsafe {
@@ -156,36 +210,37 @@ impl Tables {
     }
 }
 
-/// Code `k` of every lane of an unpacked block, as floats. Permutes look at the low bits of a lane only,
+/// What code `k` of every lane of an unpacked block stands for. Permutes look at the low bits of a lane only,
 /// so that the codes above need no masking.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
-fn code<const BITS: usize>(t: &Tables, v: __m512i, k: usize) -> __m512 {
-    let step = if BITS == 4 { 4 } else { 8 };
+fn code<const FORM: usize>(t: &Tables, v: __m512i, k: usize) -> __m512 {
+    let step = if FORM == 4 { 4 } else { 8 };
     let v = _mm512_srlv_epi32(v, _mm512_set1_epi32((step * k) as i32));
-    match BITS {
-        2..=4 => _mm512_permutexvar_ps(v, t.low),
+    match FORM {
+        1..=4 => _mm512_permutexvar_ps(v, t.low),
         5 => _mm512_permutex2var_ps(t.low, v, t.high),
         8 if k == 3 => _mm512_cvtepi32_ps(v),
-        _ => _mm512_cvtepi32_ps(_mm512_and_si512(v, _mm512_set1_epi32((1 << BITS) - 1))),
+        E4M3 => e4m3_values(v),
+        _ => _mm512_cvtepi32_ps(_mm512_and_si512(v, _mm512_set1_epi32((1 << FORM) - 1))),
     }
 }
 
 /// y[.., rows] for up to `M` rows of activations.
 ///
 /// # Safety
-/// The machine has the instructions; `fits(w)`, whose bits are `BITS`; `a` was made for `w` with room for
+/// The machine has the instructions; `fits(w)`, whose form is `FORM`; `a` was made for `w` with room for
 /// `M` rows; y is `[a.m, w.rows]`, and nobody else uses these rows.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
-unsafe fn rows<const BITS: usize, const M: usize>(
+unsafe fn rows<const FORM: usize, const M: usize>(
     a: &Activations,
     w: &Quantized<'_>,
     rows: std::ops::Range<usize>,
     y: *mut f32,
 ) {
-    debug_assert!(BITS == w.bits && a.m <= M);
-    let (block, lane) = const { block(BITS) };
-    let block_bytes = block * BITS / 8;
+    debug_assert!(width(FORM) == w.bits && a.m <= M);
+    let (block, lane) = const { block(FORM) };
+    let block_bytes = block * const { width(FORM) } / 8;
     let groups = w.row_groups();
     let padded_groups = groups.next_multiple_of(16);
     let row_bytes = w.row_words() * 4;
@@ -195,7 +250,7 @@ unsafe fn rows<const BITS: usize, const M: usize>(
     let lane_group: [i32; 16] = std::array::from_fn(|j| (j * lane / w.group) as i32);
     // SAFETY: 16 integers.
     let lane_group = unsafe { _mm512_loadu_si512(lane_group.as_ptr().cast()) };
-    let t = Tables::new(BITS);
+    let t = Tables::new(w.bits, w.code());
     // Whole groups and blocks whose activations stay in cache; then the next part of the columns.
     let unit = block.max(w.group);
     let part_groups = (RESIDENT / M / unit).max(1) * unit / w.group;
@@ -213,12 +268,14 @@ unsafe fn rows<const BITS: usize, const M: usize>(
                 let n = (part_end - first_group).min(16);
                 let at = row * groups + first_group;
                 // SAFETY: `at + n` is within the scales and biases of this row.
-                let (scales, biases) = unsafe { (load16(&w.scales, at, n), load16(&w.biases, at, n)) };
-                for (i, total) in total.iter_mut().enumerate() {
-                    let at = i * padded_groups + first_group;
-                    // SAFETY: `n` sums from there on are of this row; the mask stops at them.
-                    let sums = unsafe { _mm512_maskz_loadu_ps(first(n), a.sums.as_ptr().add(at)) };
-                    *total = _mm512_fmadd_ps(biases, sums, *total);
+                let (scales, biases) = unsafe { load_scales(&w.scales, at, n) };
+                if let Some(biases) = biases {
+                    for (i, total) in total.iter_mut().enumerate() {
+                        let at = i * padded_groups + first_group;
+                        // SAFETY: `n` sums from there on are of this row; the mask stops at them.
+                        let sums = unsafe { _mm512_maskz_loadu_ps(first(n), a.sums.as_ptr().add(at)) };
+                        *total = _mm512_fmadd_ps(biases, sums, *total);
+                    }
                 }
                 let end = ((first_group + n) * w.group).div_ceil(block).min(b + blocks_per_16);
                 let mut index = lane_group;
@@ -230,11 +287,11 @@ unsafe fn rows<const BITS: usize, const M: usize>(
                         unsafe {
                             let p = packed.add(b * block_bytes);
                             _mm_prefetch::<_MM_HINT_T0>(p.wrapping_add(ahead).cast());
-                            let v = unpack::<BITS>(&t, p, left.min(block_bytes));
+                            let v = unpack::<FORM>(&t, p, left.min(block_bytes));
                             let x = a.x.as_ptr().add(b * block * M);
                             let mut sums = [_mm512_setzero_ps(); M];
                             for k in 0..lane {
-                                let q = code::<BITS>(&t, v, k);
+                                let q = code::<FORM>(&t, v, k);
                                 for (i, sum) in sums.iter_mut().enumerate() {
                                     *sum = _mm512_fmadd_ps(q, _mm512_loadu_ps(x.add((k * M + i) * 16)), *sum);
                                 }
@@ -283,7 +340,7 @@ pub(super) fn first(n: usize) -> __mmask16 {
 /// `bytes` bytes are readable at `p`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
-pub(super) unsafe fn unpack<const BITS: usize>(t: &Tables, p: *const u8, bytes: usize) -> __m512i {
+pub(super) unsafe fn unpack<const FORM: usize>(t: &Tables, p: *const u8, bytes: usize) -> __m512i {
     // SAFETY: keeps to the caller's promise. A mask would cost the port of the permutes.
     let v = unsafe {
         if bytes == 64 {
@@ -292,7 +349,7 @@ pub(super) unsafe fn unpack<const BITS: usize>(t: &Tables, p: *const u8, bytes: 
             _mm512_maskz_loadu_epi8((1u64 << bytes) - 1, p.cast())
         }
     };
-    if BITS == 4 || BITS == 8 {
+    if FORM == 4 || width(FORM) == 8 {
         v
     } else {
         _mm512_multishift_epi64_epi8(t.shifts, _mm512_permutexvar_epi8(t.bytes, v))

@@ -1,6 +1,9 @@
 //! From packed codes to floats, in order.
 
-use super::Quantized;
+#[cfg(target_arch = "x86_64")]
+use super::avx512;
+use super::floats::{E2M1, e4m3};
+use super::{Code, Quantized, Scales};
 use crate::lanes::{Lanes, MAX_LANES};
 use crate::simd::Level;
 
@@ -19,8 +22,10 @@ pub(super) fn dequantize_span<S: Lanes>(s: S, w: &Quantized<'_>, row: usize, sta
     while g * w.group < end {
         let n = (end.div_ceil(w.group) - g).min(MAX_LANES);
         let at = row * groups + g;
-        w.scales.widen(s, at..at + n, &mut scales[..n]);
-        w.biases.widen(s, at..at + n, &mut biases[..n]);
+        w.scales.widen(s, at, &mut scales[..n]);
+        if let Scales::Affine { biases: b, .. } = &w.scales {
+            b.widen(s, at..at + n, &mut biases[..n]);
+        }
         for j in 0..n {
             let a = ((g + j) * w.group).max(start) - start;
             let b = ((g + j + 1) * w.group).min(end) - start;
@@ -48,7 +53,7 @@ fn affine<S: Lanes>(s: S, x: &mut [f32], scale: f32, bias: f32) {
     }
 }
 
-/// Writes the codes of w[row, start .. start + out.len()], as floats.
+/// Writes what the codes of w[row, start .. start + out.len()] stand for, before scales.
 #[inline(always)]
 pub(super) fn codes<S: Lanes>(s: S, w: &Quantized<'_>, row: usize, start: usize, out: &mut [f32]) {
     debug_assert_eq!(start % STEP, 0);
@@ -59,15 +64,15 @@ pub(super) fn codes<S: Lanes>(s: S, w: &Quantized<'_>, row: usize, start: usize,
     match s.level() {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the level has the instructions.
-        Level::Avx512 | Level::Avx512Bf16 => unsafe { codes_avx512(w.bits, src, out) },
+        Level::Avx512 | Level::Avx512Bf16 => unsafe { codes_avx512(w.code(), w.bits, src, out) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
-        Level::Avx2 => unsafe { codes_avx2(w.bits, src, out) },
-        _ => codes_portable(w.bits, src, out),
+        Level::Avx2 => unsafe { codes_avx2(w.code(), w.bits, src, out) },
+        _ => codes_portable(w.code(), w.bits, src, out),
     }
 }
 
-fn codes_portable(bits: usize, src: &[u8], out: &mut [f32]) {
+fn codes_portable(kind: Code, bits: usize, src: &[u8], out: &mut [f32]) {
     let mask = (1u64 << bits) - 1;
     for (i, out) in out.chunks_mut(STEP).enumerate() {
         let mut word = [0; 8];
@@ -76,7 +81,12 @@ fn codes_portable(bits: usize, src: &[u8], out: &mut [f32]) {
         word[..from.len()].copy_from_slice(from);
         let word = u64::from_le_bytes(word);
         for (j, x) in out.iter_mut().enumerate() {
-            *x = (word >> (j * bits) & mask) as f32;
+            let code = word >> (j * bits) & mask;
+            *x = match kind {
+                Code::Integer => code as f32,
+                Code::E2m1 => E2M1[(code & 15) as usize],
+                Code::E4m3 => e4m3(code as u8),
+            };
         }
     }
 }
@@ -100,7 +110,7 @@ const fn spread(bits: usize) -> ([i8; 32], [i32; 8]) {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn codes_avx2(bits: usize, src: &[u8], out: &mut [f32]) {
+fn codes_avx2(kind: Code, bits: usize, src: &[u8], out: &mut [f32]) {
     use std::arch::x86_64::*;
     const SPREAD: [([i8; 32], [i32; 8]); 9] = {
         let mut t = [([0; 32], [0; 8]); 9];
@@ -124,11 +134,29 @@ fn codes_avx2(bits: usize, src: &[u8], out: &mut [f32]) {
         unsafe {
             let word = _mm256_set1_epi64x(src.as_ptr().add(i * bits).cast::<i64>().read_unaligned());
             let lanes = _mm256_srlv_epi32(_mm256_shuffle_epi8(word, bytes), shifts);
-            let codes = _mm256_cvtepi32_ps(_mm256_and_si256(lanes, mask));
-            _mm256_storeu_ps(out.as_mut_ptr().add(i * STEP), codes);
+            let codes = _mm256_and_si256(lanes, mask);
+            let values = match kind {
+                Code::Integer => _mm256_cvtepi32_ps(codes),
+                Code::E2m1 => {
+                    // The permutation looks at the low three bits; the fourth is the sign.
+                    let magnitude = _mm256_permutevar8x32_ps(_mm256_loadu_ps(E2M1.as_ptr()), codes);
+                    let sign = _mm256_slli_epi32::<31>(_mm256_srli_epi32::<3>(codes));
+                    _mm256_xor_ps(magnitude, _mm256_castsi256_ps(sign))
+                }
+                Code::E4m3 => {
+                    let magnitude = _mm256_and_si256(codes, _mm256_set1_epi32(0x7f));
+                    let up = _mm256_castsi256_ps(_mm256_set1_epi32((120 + 127) << 23));
+                    let v = _mm256_mul_ps(_mm256_castsi256_ps(_mm256_slli_epi32::<20>(magnitude)), up);
+                    let nan = _mm256_cmpeq_epi32(magnitude, _mm256_set1_epi32(0x7f));
+                    let v = _mm256_or_ps(v, _mm256_castsi256_ps(nan));
+                    let sign = _mm256_slli_epi32::<31>(_mm256_srli_epi32::<7>(codes));
+                    _mm256_xor_ps(v, _mm256_castsi256_ps(sign))
+                }
+            };
+            _mm256_storeu_ps(out.as_mut_ptr().add(i * STEP), values);
         }
     }
-    codes_portable(bits, &src[safe * bits..], &mut out[safe * STEP..]);
+    codes_portable(kind, bits, &src[safe * bits..], &mut out[safe * STEP..]);
 }
 
 /// Byte indices and bit offsets that bring 64 codes of `bits` bits into 64 bytes: first the bytes of each
@@ -158,8 +186,10 @@ pub(super) static UNPACKING: [([u8; 64], [u8; 64]); 9] = {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
-fn codes_avx512(bits: usize, src: &[u8], out: &mut [f32]) {
+fn codes_avx512(kind: Code, bits: usize, src: &[u8], out: &mut [f32]) {
     use std::arch::x86_64::*;
+    // SAFETY: the table holds 16 floats.
+    let small = unsafe { _mm512_loadu_ps(E2M1.as_ptr()) };
     let (bytes, shifts) = &UNPACKING[bits];
     // SAFETY: both tables hold 64 bytes.
     let (bytes, shifts) =
@@ -180,7 +210,12 @@ fn codes_avx512(bits: usize, src: &[u8], out: &mut [f32]) {
             _mm512_extracti32x4_epi32::<3>(codes),
         ];
         for (quarter, out) in quarters.into_iter().zip(out.chunks_mut(16)) {
-            let x = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(quarter));
+            let wide = _mm512_cvtepu8_epi32(quarter);
+            let x = match kind {
+                Code::Integer => _mm512_cvtepi32_ps(wide),
+                Code::E2m1 => _mm512_permutexvar_ps(wide, small),
+                Code::E4m3 => avx512::e4m3_values(wide),
+            };
             let m = if out.len() == 16 { !0 } else { (1u16 << out.len()) - 1 };
             // SAFETY: the mask stops at the end of `out`.
             unsafe { _mm512_mask_storeu_ps(out.as_mut_ptr(), m, x) };

@@ -6,8 +6,8 @@
 //! instruction adds 64, so that unpacking and multiplying take about two thirds of the instructions that
 //! floats take.
 
-use super::Quantized;
-use super::avx512::{AHEAD, Tables, block, first, group_sums, load16, unpack};
+use super::avx512::{AHEAD, Tables, block, first, group_sums, load_scales, unpack};
+use super::{Code, Quantized};
 use crate::kernels::{Aligned, Shared};
 use crate::pool::parallel_ranges;
 use std::arch::x86_64::*;
@@ -37,8 +37,11 @@ const fn halves(bits: usize) -> usize {
 }
 
 /// y = x w^T with x `[1, cols]`, y `[1, rows]`, where [`super::avx512::fits`]; false, and nothing done, if x has
-/// values that fixed point cannot hold.
+/// values that fixed point cannot hold, or codes are no integers.
 pub(super) fn multiply(x: &[f32], w: &Quantized<'_>, grain: usize, y: &mut [f32]) -> bool {
+    if w.code() != Code::Integer {
+        return false;
+    }
     let most = x.iter().fold(0.0f32, |m, x| m.max(x.abs()));
     if !x.iter().all(|x| x.is_finite()) || most < 1e-20 {
         return false;
@@ -55,6 +58,7 @@ pub(super) fn multiply(x: &[f32], w: &Quantized<'_>, grain: usize, y: &mut [f32]
         digits(x, w.bits, &mut a.digits, &mut a.units);
     }
     let kernel: RowsFn = match w.bits {
+        1 => rows::<1>,
         2 => rows::<2>,
         3 => rows::<3>,
         4 => rows::<4>,
@@ -138,7 +142,7 @@ unsafe fn rows<const BITS: usize>(
     let lane_group: [i32; 16] = std::array::from_fn(|j| (j * lane / w.group) as i32);
     // SAFETY: 16 integers.
     let lane_group = unsafe { _mm512_loadu_si512(lane_group.as_ptr().cast()) };
-    let t = Tables::new(BITS);
+    let t = Tables::new(BITS, Code::Integer);
     let mask = _mm512_set1_epi8(((1u32 << BITS) - 1) as u8 as i8);
     for row in rows {
         // SAFETY: row < w.rows, so that all of its bytes are in `words`.
@@ -151,8 +155,11 @@ unsafe fn rows<const BITS: usize>(
             // SAFETY: `at + n` is within the scales and biases of this row; sums are padded.
             let scales = unsafe {
                 let sums = _mm512_loadu_ps(a.sums.as_ptr().add(first_group));
-                shift = _mm512_fmadd_ps(load16(&w.biases, at, n), sums, shift);
-                load16(&w.scales, at, n)
+                let (scales, biases) = load_scales(&w.scales, at, n);
+                if let Some(biases) = biases {
+                    shift = _mm512_fmadd_ps(biases, sums, shift);
+                }
+                scales
             };
             let end = ((first_group + n) * w.group).div_ceil(block).min(b + blocks_per_16);
             let mut index = lane_group;

@@ -1,8 +1,8 @@
-//! Affine quantization in MLX's format, and products that read the packed weights directly.
+//! Quantization in MLX's formats, and products that read the packed weights directly.
 //!
 //! A matrix `[rows, cols]` is stored as codes of `bits` bits, packed along each row as one little-endian
-//! bit stream in `u32` words, with a scale and a bias for every `group` consecutive codes:
-//! w = scale * code + bias. Activations stay floating point: products accumulate `f32` weights times `f32`
+//! bit stream in `u32` words, with a scale and perhaps a bias for every `group` consecutive codes:
+//! w = scale * value(code) + bias, where a code is an integer or a small float; see [`Scales`]. Activations stay floating point: products accumulate `f32` weights times `f32`
 //! activations.
 //!
 //! - few rows of activations: [`gemv`] unpacks each weight once, in registers;
@@ -14,38 +14,98 @@ mod avx512;
 mod decode;
 #[cfg(target_arch = "x86_64")]
 mod fixed;
+mod floats;
 mod gemm;
 mod gemv;
 #[cfg(test)]
 mod tests;
 
 pub use affine::{dequantize, quantize};
+pub use floats::{Format, quantize_floats};
 
 use super::{Floats, FloatsMut, Result, ensure, narrow_all, widen_all};
+use crate::lanes::Lanes;
 use crate::simd::{Level, level};
+
+/// Scales and biases of a quantized matrix, `[rows, cols / group]`; what they are says what the codes are.
+#[derive(Debug, Clone, Copy)]
+pub enum Scales<'a> {
+    /// Of unsigned integers.
+    Affine {
+        /// Factors.
+        scales: Floats<'a>,
+        /// Summands.
+        biases: Floats<'a>,
+    },
+    /// Of E2M1 or, with 8 bits, E4M3 floats: powers of two, E8M0.
+    E8m0(&'a [u8]),
+    /// Of E2M1 floats: E4M3 floats.
+    E4m3(&'a [u8]),
+}
+
+/// What a code stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Code {
+    /// Itself.
+    Integer,
+    /// A float of 4 bits.
+    E2m1,
+    /// A float of 8 bits.
+    E4m3,
+}
+
+impl<'a> Scales<'a> {
+    /// Number of scales.
+    fn len(&self) -> usize {
+        match self {
+            Scales::Affine { scales, .. } => scales.len(),
+            Scales::E8m0(s) | Scales::E4m3(s) => s.len(),
+        }
+    }
+
+    /// Scale `i`.
+    fn scale(&self, i: usize) -> f32 {
+        match self {
+            Scales::Affine { scales, .. } => scales.get(i),
+            Scales::E8m0(s) => floats::e8m0(s[i]),
+            Scales::E4m3(s) => floats::e4m3(s[i]),
+        }
+    }
+
+    /// Widens scales from `at` on.
+    #[inline(always)]
+    fn widen<S: Lanes>(&self, s: S, at: usize, out: &mut [f32]) {
+        match self {
+            Scales::Affine { scales, .. } => scales.widen(s, at..at + out.len(), out),
+            Scales::E8m0(_) | Scales::E4m3(_) => {
+                for (i, out) in out.iter_mut().enumerate() {
+                    *out = self.scale(at + i);
+                }
+            }
+        }
+    }
+}
 
 /// A quantized matrix, borrowed.
 #[derive(Debug, Clone, Copy)]
 pub struct Quantized<'a> {
     /// Packed codes, `[rows, cols * bits / 32]`.
     pub words: &'a [u32],
-    /// Scales, `[rows, cols / group]`.
-    pub scales: Floats<'a>,
-    /// Biases, `[rows, cols / group]`.
-    pub biases: Floats<'a>,
+    /// Scales and biases.
+    pub scales: Scales<'a>,
     /// Rows: the outputs of a linear layer.
     pub rows: usize,
     /// Columns: the inputs of a linear layer. `cols * bits` is a multiple of 32.
     pub cols: usize,
     /// Codes that share a scale and a bias; divides `cols`.
     pub group: usize,
-    /// Bits of a code, 2 to 8.
+    /// Bits of a code, 1 to 8.
     pub bits: usize,
 }
 
 /// Checks bits, group and columns of a quantized row.
 fn check_format(op: &'static str, cols: usize, group: usize, bits: usize) -> Result<()> {
-    ensure!((2..=8).contains(&bits), op, "bits must be 2 to 8, not {bits}");
+    ensure!((1..=8).contains(&bits), op, "bits must be 1 to 8, not {bits}");
     ensure!(group > 0 && cols.is_multiple_of(group), op, "group size {group} does not divide {cols} columns");
     let whole = cols.checked_mul(bits).is_some_and(|b| b.is_multiple_of(32));
     ensure!(whole, op, "{cols} columns of {bits} bits do not fill whole 32-bit words");
@@ -63,6 +123,15 @@ impl<'a> Quantized<'a> {
         self.cols / self.group
     }
 
+    /// What its codes are.
+    fn code(&self) -> Code {
+        match (self.scales, self.bits) {
+            (Scales::Affine { .. }, _) => Code::Integer,
+            (Scales::E8m0(_), 8) => Code::E4m3,
+            (Scales::E8m0(_) | Scales::E4m3(_), _) => Code::E2m1,
+        }
+    }
+
     /// Checks that the parts fit together.
     fn check(&self, op: &'static str) -> Result<()> {
         let Quantized { rows, cols, group, bits, .. } = *self;
@@ -75,13 +144,22 @@ impl<'a> Quantized<'a> {
             self.words.len()
         );
         let groups = rows.checked_mul(self.row_groups());
+        let biases = match self.scales {
+            Scales::Affine { biases, .. } => biases.len(),
+            Scales::E8m0(_) | Scales::E4m3(_) => self.scales.len(),
+        };
         ensure!(
-            groups == Some(self.scales.len()) && groups == Some(self.biases.len()),
+            groups == Some(self.scales.len()) && groups == Some(biases),
             op,
-            "{} scales and {} biases for a [{rows}, {cols}] matrix in groups of {group}, which needs {groups:?}",
-            self.scales.len(),
-            self.biases.len()
+            "{} scales and {biases} biases for a [{rows}, {cols}] matrix in groups of {group}, which needs {groups:?}",
+            self.scales.len()
         );
+        let known = match self.scales {
+            Scales::Affine { .. } => true,
+            Scales::E8m0(_) => matches!(bits, 4 | 8),
+            Scales::E4m3(_) => bits == 4,
+        };
+        ensure!(known, op, "small floats have 4 bits, or 8 with scales E8M0, not {bits}");
         Ok(())
     }
 }

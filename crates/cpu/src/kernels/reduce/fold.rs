@@ -112,6 +112,16 @@ pub(in crate::kernels) trait Extreme: Wide + PartialOrd {
     const HIGHEST: Self;
     /// Whether it is NaN.
     fn nan(self) -> bool;
+    /// Whether it is larger; false beside NaN.
+    #[inline(always)]
+    fn above(self, other: Self) -> bool {
+        self > other
+    }
+    /// Whether it is smaller; false beside NaN.
+    #[inline(always)]
+    fn below(self, other: Self) -> bool {
+        self < other
+    }
 }
 impl Extreme for i64 {
     const LOWEST: i64 = i64::MIN;
@@ -135,13 +145,31 @@ macro_rules! float_extremes {
 }
 float_extremes!(f32, f64);
 
+/// By the real, then the imaginary part; NaN when either part is.
+impl Extreme for Complex64 {
+    const LOWEST: Complex64 = Complex64 { re: f32::NEG_INFINITY, im: f32::NEG_INFINITY };
+    const HIGHEST: Complex64 = Complex64 { re: f32::INFINITY, im: f32::INFINITY };
+    #[inline(always)]
+    fn nan(self) -> bool {
+        self.re.is_nan() || self.im.is_nan()
+    }
+    #[inline(always)]
+    fn above(self, other: Self) -> bool {
+        !self.nan() && !other.nan() && self > other
+    }
+    #[inline(always)]
+    fn below(self, other: Self) -> bool {
+        !self.nan() && !other.nan() && self < other
+    }
+}
+
 impl<W: Extreme> Fold<W> for Max {
     type Acc = W;
     const START: W = W::LOWEST;
     #[inline(always)]
     fn push(acc: W, x: W) -> W {
         // Nothing is above a NaN accumulator, so it stays.
-        if x > acc || x.nan() { x } else { acc }
+        if x.above(acc) || x.nan() { x } else { acc }
     }
     #[inline(always)]
     fn merge(a: W, b: W) -> W {
@@ -154,7 +182,7 @@ impl<W: Extreme> Fold<W> for Min {
     const START: W = W::HIGHEST;
     #[inline(always)]
     fn push(acc: W, x: W) -> W {
-        if x < acc || x.nan() { x } else { acc }
+        if x.below(acc) || x.nan() { x } else { acc }
     }
     #[inline(always)]
     fn merge(a: W, b: W) -> W {

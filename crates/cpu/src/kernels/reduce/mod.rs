@@ -43,8 +43,8 @@ fn name(kind: ReduceKind) -> &'static str {
 /// element is. Truth is what differs from zero: -0.0 is false, NaN is true.
 ///
 /// # Errors
-/// `Value` for the largest or smallest of nothing and for an output of the wrong size, `Dtype` for those of
-/// complex numbers, `Shape` for an axis that does not exist.
+/// `Value` for the largest or smallest of nothing and for an output of the wrong size, `Shape` for an axis that does
+/// not exist.
 pub fn run(kind: ReduceKind, axes: AxisSet, x: &Operand<'_>, out: &mut [u8]) -> Result<()> {
     let op = name(kind);
     if let Some(a) = axes.iter().find(|&a| a >= x.layout.shape().rank()) {
@@ -91,7 +91,10 @@ fn additive<F: Additive>(kind: ReduceKind, axes: AxisSet, x: &Operand<'_>, out: 
 }
 
 /// A largest or smallest element.
-pub(super) trait Extremal: Fold<i64, Acc = i64> + Fold<f32, Acc = f32> + Fold<f64, Acc = f64> {}
+pub(super) trait Extremal:
+    Fold<i64, Acc = i64> + Fold<f32, Acc = f32> + Fold<f64, Acc = f64> + Fold<Complex64, Acc = Complex64>
+{
+}
 impl Extremal for Max {}
 impl Extremal for Min {}
 
@@ -100,7 +103,9 @@ fn extreme<F: Extremal>(kind: ReduceKind, axes: AxisSet, x: &Operand<'_>, out: &
         Loader::Int(load) => reduce::<i64, F>(kind, axes, x, out, load, store_ordered(x.dtype)),
         Loader::F32(load) => reduce::<f32, F>(kind, axes, x, out, load, store_f32(x.dtype)),
         Loader::F64(load) => reduce::<f64, F>(kind, axes, x, out, load, store_f64(x.dtype)),
-        Loader::Complex(_) => Err(Error::bad_dtype(name(kind), "real numbers", x.dtype)),
+        Loader::Complex(load) => {
+            reduce::<Complex64, F>(kind, axes, x, out, load, store!(Complex64 => Complex64, a => a))
+        }
     }
 }
 

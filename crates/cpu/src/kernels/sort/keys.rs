@@ -7,7 +7,7 @@ use half::{bf16, f16};
 use olivine_core::{Bool8, Complex64, Element};
 
 /// A type with an order.
-pub(super) trait Keyed: Element {
+pub(in crate::kernels) trait Keyed: Element {
     /// Width of the key in bits, 32 or fewer where the element has no more.
     const BITS: u32;
     /// The key for ascending order; the NaNs are `nans` and above.

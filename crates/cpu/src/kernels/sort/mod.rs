@@ -13,7 +13,7 @@ use super::operand::{Operand, output};
 use super::strided::{Axes, Axis, Walk, collapse, count};
 use super::wide::with_element;
 use crate::pool::{parallel_ranges, threads};
-use keys::Keyed;
+pub(super) use keys::Keyed;
 use olivine_core::layout::row_major;
 use olivine_core::op::Sort;
 use olivine_core::{Complex64, Element, Error, Result};

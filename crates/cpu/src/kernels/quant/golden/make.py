@@ -35,7 +35,7 @@ def raw(a):
 
 mx.set_default_device(mx.cpu)
 w32 = mx.array(np.array([np.float32(weight(i)) for i in range(256)], np.float32).reshape(2, 128))
-for bits in (2, 3, 4, 5, 6, 8):
+for bits in (1, 2, 3, 4, 5, 6, 8):
     for group in (32, 64, 128):
         for name in ("float32", "float16", "bfloat16"):
             q, s, b = mx.quantize(w32.astype(getattr(mx, name)), group_size=group, bits=bits)

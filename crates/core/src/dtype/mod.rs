@@ -1,5 +1,9 @@
 //! Element types, promotion, and scalar constants.
 
+mod info;
+
+pub use info::{Category, FloatInfo, IntInfo, TypeSet, can_cast, isdtype, issubdtype, result_type};
+
 use half::{bf16, f16};
 use std::fmt;
 
@@ -177,8 +181,8 @@ impl fmt::Display for Dtype {
     }
 }
 
-/// Complex number of two `f32`, laid out as C's `float complex`.
-#[derive(Debug, Clone, Copy, PartialEq, Default, bytemuck::Pod, bytemuck::Zeroable)]
+/// Complex number of two `f32`, laid out as C's `float complex`. Ordered by the real, then the imaginary part.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub struct Complex64 {
     /// Real part.

@@ -1,0 +1,5 @@
+//! Convolutions.
+
+use super::calls;
+
+calls! { "conv"; }

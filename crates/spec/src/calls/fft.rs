@@ -1,0 +1,5 @@
+//! Fourier transforms.
+
+use super::calls;
+
+calls! { "fft"; }

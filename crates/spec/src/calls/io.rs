@@ -1,0 +1,5 @@
+//! Files.
+
+use super::calls;
+
+calls! { "io"; }

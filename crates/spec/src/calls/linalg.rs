@@ -1,0 +1,5 @@
+//! Linear algebra.
+
+use super::calls;
+
+calls! { "linalg"; }
