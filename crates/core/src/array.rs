@@ -308,15 +308,15 @@ impl Array {
     /// All elements in row-major order. Waits for the value.
     ///
     /// # Errors
-    /// `Dtype` when the array holds another type; whatever evaluation gives.
+    /// `Dtype` when the array holds another type; `OutOfMemory` when the elements do not fit the host's
+    /// memory or its limit; whatever evaluation gives.
     pub fn to_vec<T: HostElement>(&self) -> Result<Vec<T>> {
         if self.dtype() != T::Stored::DTYPE {
             let msg = format!("the array holds {}, not {}", self.dtype(), T::Stored::DTYPE);
             return Err(Error::dtype("to_vec", msg));
         }
         let (view, ptr) = self.host("to_vec")?;
-        let n = view.layout.elements();
-        let mut out = Vec::with_capacity(n);
+        let mut out = room("to_vec", view.layout.elements())?;
         let ptr = ptr.cast::<T::Stored>();
         // SAFETY: the layout's elements lie inside the buffer, whose content is on the host and complete;
         // the element type is plain data and the memory is aligned for it.
@@ -328,7 +328,7 @@ impl Array {
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let (view, ptr) = self.host("to_bytes")?;
         let (n, size) = (view.layout.elements(), view.dtype.size());
-        let mut out = Vec::with_capacity(n * size);
+        let mut out = room("to_bytes", n * size)?;
         let mut push = |o: usize, count: usize| {
             // SAFETY: the layout's elements lie inside the buffer, whose content is on the host and complete.
             out.extend_from_slice(unsafe { std::slice::from_raw_parts(ptr.add(o * size), count * size) });
@@ -354,6 +354,18 @@ impl Array {
         }
         self.to_vec::<T>().map(|v| v[0])
     }
+}
+
+/// An empty vector for `n` elements. A broadcast array may have more of them than fit the memory.
+fn room<T>(op: &'static str, n: usize) -> Result<Vec<T>> {
+    let mut out = Vec::new();
+    let stats = crate::alloc::stats(Device::CPU);
+    let requested = n.saturating_mul(size_of::<T>());
+    if requested > stats.limit || out.try_reserve_exact(n).is_err() {
+        let (active, limit) = (stats.active, stats.limit);
+        return Err(Error::OutOfMemory { op, device: Device::CPU, requested, active, limit });
+    }
+    Ok(out)
 }
 
 /// Calls `f` with the buffer index of every element in row-major order.

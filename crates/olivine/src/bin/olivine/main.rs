@@ -75,6 +75,8 @@ impl Sampling {
 /// What ends a command early: a message for the user, or a reader of the output who went away.
 enum Failure {
     Message(String),
+    /// The output cannot be written.
+    Output(String),
     OutputClosed,
 }
 
@@ -88,7 +90,7 @@ impl From<std::io::Error> for Failure {
     fn from(e: std::io::Error) -> Self {
         match e.kind() {
             std::io::ErrorKind::BrokenPipe => Failure::OutputClosed,
-            _ => Failure::Message(format!("output: {e}")),
+            _ => Failure::Output(format!("output: {e}")),
         }
     }
 }
@@ -116,7 +118,7 @@ fn main() -> ExitCode {
     match outcome {
         // Whoever closes the pipe has seen enough.
         Ok(()) | Err(Failure::OutputClosed) => ExitCode::SUCCESS,
-        Err(Failure::Message(m)) => {
+        Err(Failure::Message(m) | Failure::Output(m)) => {
             output::note(&format!("error: {m}"));
             ExitCode::FAILURE
         }
