@@ -59,7 +59,8 @@ fn conversions_are_defined_at_the_ends() -> Result<()> {
 #[test]
 fn elements_that_do_not_fit_the_host_are_an_error() -> Result<()> {
     cpu();
-    for a in [Array::zeros(&[1 << 40], Dtype::F32)?, Array::ones(&[1], Dtype::F32)?.broadcast_to(&[1 << 40])?] {
+    for a in [Array::zeros(&[1 << 40], Dtype::F32)?, Array::ones(&[1], Dtype::F32)?.broadcast_to(&[1 << 40])?]
+    {
         assert!(matches!(a.to_vec::<f32>(), Err(Error::OutOfMemory { op: "to_vec", .. })));
         assert!(matches!(a.to_bytes(), Err(Error::OutOfMemory { op: "to_bytes", .. })));
     }

@@ -27,9 +27,10 @@ pub fn check(what: &str, holds: bool) -> Result<()> {
 pub fn check_heads(heads: usize, features: usize) -> Result<()> {
     match heads.checked_mul(features) {
         Some(n) if n <= 1 << 31 => Ok(()),
-        Some(_) | None => {
-            Err(Error::value("config", format!("{heads} heads of {features} features are more than a layer has")))
-        }
+        Some(_) | None => Err(Error::value(
+            "config",
+            format!("{heads} heads of {features} features are more than a layer has"),
+        )),
     }
 }
 

@@ -73,7 +73,10 @@ fn settings_that_are_damaged() {
         refused(&["info", &changed(&format!("head{i}"), "head_dim", json!(features))], "features");
     }
     refused(&["info", &changed("eps", "rms_norm_eps", json!(-1.0))], "eps is finite and 0 or more, got -1");
-    refused(&["info", &changed("architecture", "model_type", json!("no\u{1b}[31msuch"))], "no\\u{1b}[31msuch");
+    refused(
+        &["info", &changed("architecture", "model_type", json!("no\u{1b}[31msuch"))],
+        "no\\u{1b}[31msuch",
+    );
 }
 
 #[test]
@@ -85,7 +88,10 @@ fn more_tokens_than_a_context_has() {
     }
     let long = "a ".repeat(20_000);
     refused(&["generate", "--model", model, "--ignore-chat-template", "-p", &long], "context");
-    refused(&["generate", "--model", model, "-p", "a", "--temp", "inf"], "temperature is finite and 0 or more");
+    refused(
+        &["generate", "--model", model, "-p", "a", "--temp", "inf"],
+        "temperature is finite and 0 or more",
+    );
     refused(&["generate", "--model", model, "-p", "a", "--memory-limit", "1000"], "out of memory");
 }
 
