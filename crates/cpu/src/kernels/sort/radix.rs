@@ -76,8 +76,9 @@ impl Scratch {
     pub(super) fn take(bytes: usize) -> Self {
         let mut buffers = SPARE.take();
         for b in &mut buffers {
+            // Whole items of every size, whichever use the buffers next.
             if b.len() * 8 < bytes {
-                *b = vec![0; bytes.div_ceil(8)];
+                *b = vec![0; bytes.div_ceil(size_of::<Pair>()) * size_of::<Pair>() / 8];
             }
         }
         Scratch(buffers)

@@ -6,6 +6,7 @@ mod generate;
 mod info;
 mod model;
 mod output;
+mod selftest;
 
 use clap::{Args, Parser, Subcommand};
 use olivine::lm::SamplerOptions;
@@ -30,6 +31,8 @@ enum Command {
     Chat(chat::Arguments),
     /// Say what a model file or folder holds and what memory it needs
     Info(info::Arguments),
+    /// Compare every operation on this machine with its reference
+    Selftest(selftest::Arguments),
     /// Measure speed
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -113,6 +116,7 @@ fn main() -> ExitCode {
         Command::Generate(a) => generate::run(&a),
         Command::Chat(a) => chat::run(&a),
         Command::Info(a) => info::run(&a),
+        Command::Selftest(a) => selftest::run(&a),
         Command::Bench(bench::Bench::Model(a)) => bench::run(&a),
     };
     match outcome {
