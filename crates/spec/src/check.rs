@@ -203,10 +203,12 @@ pub fn compare(got: &Host, want: &Host, units: f64, device: Device) -> Result<()
             Some(i) => fail(i, &g[i], &w[i], f64::INFINITY),
             None => Ok(()),
         },
-        (Data::Real(g), Data::Real(w)) => match (0..w.len()).find(|&i| !part(g[i], w[i], allowed(i, w[i]))) {
-            Some(i) => fail(i, &g[i], &w[i], (g[i] - w[i]).abs() / unit(round_to(w[i], d), d)),
-            None => Ok(()),
-        },
+        (Data::Real(g), Data::Real(w)) => {
+            match (0..w.len()).find(|&i| !part(g[i], w[i], allowed(i, w[i].abs()))) {
+                Some(i) => fail(i, &g[i], &w[i], (g[i] - w[i]).abs() / unit(round_to(w[i], d), d)),
+                None => Ok(()),
+            }
+        }
         (Data::Complex(g), Data::Complex(w)) => {
             let bad = |i: &usize| {
                 let a = allowed(*i, w[*i].abs());

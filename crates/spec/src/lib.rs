@@ -13,6 +13,7 @@ pub mod calls;
 pub mod check;
 pub mod coverage;
 pub mod draw;
+pub mod fuzz;
 pub mod host;
 pub mod rows;
 pub mod value;

@@ -58,6 +58,34 @@ pub(super) fn rows() -> Vec<Row> {
             let x = if to == Dtype::Bool { d.integers(&shape, t, 0, 0) } else { d.numbers(&shape, t) };
             Case::new(Op::View(View::Bitcast(to)), vec![x])
         }),
+        view("contiguous", 0, |_, _| View::Contiguous),
+        view("stop_gradient", 0, |_, _| View::Detach),
+        Row::new("depends", Dtype::ALL, |d, t| {
+            let (a, b) = (d.shape(0, 3), d.shape(0, 3));
+            let count = d.rng.below(2) + 1;
+            let inputs = vec![d.numbers(&a, t), d.numbers(&b, Dtype::I32), d.numbers(&a, Dtype::F32)];
+            Case::new(Op::View(View::Depends(count)), inputs)
+        }),
+        view("as_strided", 1, |d, shape| {
+            let n: usize = shape.iter().product();
+            let (mut size, mut step, mut first, mut left) = (Vec::new(), Vec::new(), 0, n.saturating_sub(1));
+            for _ in 0..d.rng.below(4) {
+                let by = d.rng.below(4).min(left);
+                let count =
+                    if n == 0 { 0 } else { 1 + d.rng.below(left.checked_div(by).unwrap_or(3).min(6) + 1) };
+                let span = by * count.saturating_sub(1);
+                left -= span;
+                let back = d.rng.chance(30);
+                first += if back { span } else { 0 };
+                size.push(count);
+                step.push(if back { -(by as isize) } else { by as isize });
+            }
+            if n == 0 && size.is_empty() {
+                size.push(0);
+                step.push(1);
+            }
+            View::Strided { shape: Shape::new(&size), strides: step.into_iter().collect(), offset: first }
+        }),
         view("split", 1, |d, shape| {
             let axis = d.rng.below(shape.len());
             let mut left = shape[axis];
@@ -163,7 +191,8 @@ fn places(shape: &[usize], start: &[usize], step: &[isize], size: &[usize]) -> V
     at
 }
 
-pub(super) fn view(op: &View, x: &Host) -> Vec<Host> {
+pub(super) fn view(op: &View, inputs: &[Host]) -> Vec<Host> {
+    let x = &inputs[0];
     let st = strides(&x.shape);
     let mut at = Vec::new();
     let one = match op {
@@ -180,6 +209,15 @@ pub(super) fn view(op: &View, x: &Host) -> Vec<Host> {
             let shape: Vec<usize> = perm.iter().map(|&p| x.shape[p as usize]).collect();
             each(&shape, |i| at.push(i.iter().zip(perm).map(|(&i, &p)| i * st[p as usize]).sum()));
             x.pick(&shape, &at)
+        }
+        View::Contiguous | View::Detach => x.clone(),
+        View::Depends(n) => return inputs[..*n].to_vec(),
+        View::Strided { shape, strides, offset } => {
+            each(shape, |i| {
+                let steps = i.iter().zip(strides).map(|(&i, &s)| i as isize * s).sum::<isize>();
+                at.push((*offset as isize + steps) as usize);
+            });
+            x.pick(shape, &at)
         }
         View::Slice { start, step, size } => x.pick(size, &places(&x.shape, start, step, size)),
         View::Bitcast(to) => {

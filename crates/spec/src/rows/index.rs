@@ -1,9 +1,9 @@
 //! Reading and writing at positions that arrays give.
 
 use super::{Case, Row};
-use crate::draw::{Draw, Input, Profile};
+use crate::draw::{Draw, Input, Placement, Profile};
 use crate::host::{Cx, Data, Host, each, place, strides, wrap};
-use olivine_core::op::{Index, ScatterMode};
+use olivine_core::op::{Index, ScatterMode, Sort};
 use olivine_core::shape::Shape;
 use olivine_core::{Dtype, Kind, Op};
 
@@ -78,6 +78,21 @@ pub(super) fn rows() -> Vec<Row> {
             Case::new(Op::Index(Index::TakeAlong { axis }), vec![d.numbers(&shape, t), indices])
         }),
     ];
+    rows.push(Row::new(
+        "searchsorted",
+        Dtype::ALL.into_iter().filter(|d| d.kind() != Kind::Complex),
+        |d, t| {
+            let n = d.shape(1, 1)[0];
+            let mut sorted = d.numbers(&[n], t);
+            let op = Sort { axis: 0, indices: false, descending: false, kth: None };
+            sorted.host = super::sort::reference(&op, &sorted.host);
+            // Elements that are one in memory would no longer be.
+            sorted.placement = Placement::Rows;
+            let shape = if d.profile == Profile::Big { vec![60] } else { d.shape(0, 3) };
+            let right = d.rng.chance(50);
+            Case::new(Op::Index(Index::SearchSorted { right }), vec![sorted, d.numbers(&shape, t)])
+        },
+    ));
     let units: fn(Dtype) -> f64 = |d| if d.size() == 2 { 40.0 } else { 20.0 };
     for (scatter, put, mode) in MODES {
         let ordered = matches!(mode, ScatterMode::Max | ScatterMode::Min);
@@ -174,10 +189,27 @@ pub(super) fn reference(op: &Index, inputs: &[Host]) -> Host {
             combine(x, &inputs[1], &places(&x.shape, axes, &inputs[2..], window), *mode)
         }
         Index::TakeAlong { axis } => x.pick(&inputs[1].shape, &places_along(&x.shape, *axis, &inputs[1])),
+        Index::SearchSorted { right } => search(x, &inputs[1], *right),
         Index::PutAlong { axis, mode } => {
             combine(x, &inputs[2], &places_along(&x.shape, *axis, &inputs[1]), *mode)
         }
     }
+}
+
+/// How many elements are before each value; also those that equal it when `right`. NaN is after all numbers.
+fn search(s: &Host, v: &Host, right: bool) -> Host {
+    let less = |a: f64, b: f64| a < b || (b.is_nan() && !a.is_nan());
+    let count = |before: &dyn Fn(usize) -> bool| (0..s.len()).filter(|&j| before(j)).count() as i128;
+    let out = match (&s.data, &v.data) {
+        (Data::Int(s), Data::Int(v)) => {
+            v.iter().map(|&v| count(&|j| if right { s[j] <= v } else { s[j] < v })).collect()
+        }
+        (_, _) => {
+            let (s, v) = (s.to_f64(), v.to_f64());
+            v.iter().map(|&v| count(&|j| if right { !less(v, s[j]) } else { less(s[j], v) })).collect()
+        }
+    };
+    Host::int(Dtype::U32, &v.shape, out)
 }
 
 /// Writes `v` into `x` at these places, in order.

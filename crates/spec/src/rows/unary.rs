@@ -13,12 +13,24 @@ pub(super) fn rows() -> Vec<Row> {
             let shape = d.shape(0, 4);
             // The complex sigmoid has poles at odd multiples of i pi, near which no digit is certain.
             let tame = t == Dtype::C64 && (d.profile == Profile::Special || u == Unary::Sigmoid);
-            let x = if tame { d.between(&shape, t, -1.5, 1.5) } else { d.numbers(&shape, t) };
+            let mut x = if tame { d.between(&shape, t, -1.5, 1.5) } else { d.numbers(&shape, t) };
+            if let (Data::Complex(v), true) = (&mut x.host.data, u.wants_float()) {
+                // On the axes lie the cuts, where the sign of a zero decides.
+                for part in v.iter_mut().flat_map(|z| [&mut z.re, &mut z.im]).filter(|p| **p == 0.0) {
+                    *part = 0.25;
+                }
+            }
             Case::new(Op::Unary(u), vec![x])
         })
         .units(match u {
             Unary::Sigmoid => |d| if d == Dtype::C64 { 8.0 } else { 3.0 },
-            _ => |d| if d == Dtype::F64 { 4.0 } else { 2.0 },
+            // Sums of terms larger than the result, in the reference too.
+            Unary::Lgamma | Unary::Digamma => |d| if d == Dtype::F64 { 64.0 } else { 4.0 },
+            _ => |d| match d {
+                Dtype::F64 => 4.0,
+                Dtype::C64 => 32.0,
+                _ => 2.0,
+            },
         })
     };
     Unary::ALL.into_iter().map(row).collect()
@@ -46,6 +58,27 @@ pub(super) fn erfinv(x: f64) -> f64 {
     y
 }
 
+/// Derivative of the logarithm of the gamma function: reflected to positive numbers, moved up by its recurrence,
+/// and there by its asymptotic series (DLMF 5.5.4, 5.5.2, 5.11.2).
+fn digamma(x: f64) -> f64 {
+    if x <= 0.0 {
+        if x == x.floor() {
+            // At 0 the sign tells the side; the other poles have none.
+            return if x == 0.0 { (-1.0 / x).min(f64::INFINITY) } else { f64::NAN };
+        }
+        let angle = std::f64::consts::PI * (x - x.round());
+        return digamma(1.0 - x) - std::f64::consts::PI / angle.tan();
+    }
+    let (mut x, mut below) = (x, 0.0);
+    while x < 12.0 {
+        below += 1.0 / x;
+        x += 1.0;
+    }
+    let q = 1.0 / (x * x);
+    let series = q * (1.0 / 12.0 - q * (1.0 / 120.0 - q * (1.0 / 252.0 - q * (1.0 / 240.0 - q / 132.0))));
+    x.ln() - 0.5 / x - series - below
+}
+
 fn real(op: Unary, x: f64) -> f64 {
     match op {
         Unary::Abs => x.abs(),
@@ -55,6 +88,9 @@ fn real(op: Unary, x: f64) -> f64 {
         Unary::Ceil => x.ceil(),
         Unary::Floor => x.floor(),
         Unary::Round => x.round_ties_even(),
+        Unary::Trunc => x.trunc(),
+        Unary::Lgamma => libm::lgamma(x),
+        Unary::Digamma => digamma(x),
         Unary::Sqrt => x.sqrt(),
         Unary::Rsqrt => 1.0 / x.sqrt(),
         Unary::Square => x * x,
@@ -103,6 +139,9 @@ fn int(op: Unary, x: i128, d: Dtype) -> i128 {
         Unary::Ceil
         | Unary::Floor
         | Unary::Round
+        | Unary::Trunc
+        | Unary::Lgamma
+        | Unary::Digamma
         | Unary::Real
         | Unary::Conj
         | Unary::Sqrt
@@ -172,6 +211,9 @@ fn complex(op: Unary, z: Cx) -> Cx {
         | Unary::Real
         | Unary::Imag
         | Unary::BitNot
+        | Unary::Trunc
+        | Unary::Lgamma
+        | Unary::Digamma
         | Unary::Erf
         | Unary::ErfInv => z,
     }
@@ -184,7 +226,15 @@ pub(super) fn reference(op: Unary, x: &Host) -> Host {
     }
     match &x.data {
         Data::Int(v) => Host::int(d, shape, v.iter().map(|&x| wrap(int(op, x, d), d)).collect()),
-        Data::Real(v) => Host::real(d, shape, v.iter().map(|&x| real(op, x)).collect()),
+        Data::Real(v) => {
+            let out = Host::real(d, shape, v.iter().map(|&x| real(op, x)).collect());
+            if matches!(op, Unary::Lgamma | Unary::Digamma) {
+                // Both cross zero, and have poles at the negative whole numbers.
+                let near = |x: f64| if x < 0.0 { 1.0 + x.abs() / (x - x.round()).abs() } else { 1.0 };
+                return out.with_magnitude(v.iter().map(|&x| near(x)).collect());
+            }
+            out
+        }
         Data::Complex(v) if matches!(op, Unary::Abs | Unary::Real | Unary::Imag) => {
             let part = |z: &Cx| if op == Unary::Imag { z.im } else { z.re };
             let f = |z: &Cx| if op == Unary::Abs { z.abs() } else { part(z) };
