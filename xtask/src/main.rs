@@ -6,6 +6,7 @@ mod demo;
 mod models;
 mod process;
 mod python;
+mod spec;
 mod test;
 mod tidy;
 
@@ -45,6 +46,24 @@ const COMMANDS: &[Command] = &[
         usage: "bench llm [ARGUMENTS]",
         about: "measure Olivine side by side with its peers",
         run: bench::run,
+    },
+    Command {
+        name: "docs",
+        usage: "docs",
+        about: "write the pages that come from the table of operations",
+        run: spec::docs,
+    },
+    Command {
+        name: "differential",
+        usage: "differential [--calls N] [--family NAME] [--seed N]",
+        about: "compare random calls with MLX and NumPy",
+        run: spec::differential,
+    },
+    Command {
+        name: "fuzz-api",
+        usage: "fuzz-api [--minutes N] [--seed N] [--only NAME]",
+        about: "call every public function with random arguments",
+        run: spec::fuzz,
     },
     Command { name: "tidy", usage: "tidy", about: "check the rules that no compiler checks", run: tidy::run },
 ];

@@ -25,7 +25,7 @@ mod unary;
 use crate::draw::{Draw, Input};
 use crate::host::Host;
 use olivine_core::op::{
-    Arg, ArgKind, Binary, Create, Index, Norm, Quant, Random, Reduce, ReduceKind, Scan, ScanKind,
+    Arg, ArgKind, Binary, Create, Index, Matmul, Norm, Quant, Random, Reduce, ReduceKind, Scan, ScanKind,
     ScatterMode, Softmax, Sort, Unary, Update, View,
 };
 use olivine_core::{Dtype, Op};
@@ -151,11 +151,15 @@ kinds! { op;
     Op::Index(Index::PutAlong { mode: ScatterMode::Prod, .. }) => "put_along_axis_prod",
     Op::Index(Index::PutAlong { mode: ScatterMode::Max, .. }) => "put_along_axis_max",
     Op::Index(Index::PutAlong { mode: ScatterMode::Min, .. }) => "put_along_axis_min",
-    Op::Matmul(_) => "matmul",
+    Op::Matmul(Matmul::Product) => "matmul",
+    Op::Matmul(Matmul::Add { .. }) => "addmm",
+    Op::Matmul(Matmul::Gather) => "gather_mm",
+    Op::Matmul(Matmul::Segmented) => "segmented_mm",
     Op::Random(Random::Bits { .. }) => "bits",
     Op::Quant(Quant::Quantize(_)) => "quantize",
     Op::Quant(Quant::Dequantize { .. }) => "dequantize",
     Op::Quant(Quant::Matmul { .. }) => "quantized_matmul",
+    Op::Quant(Quant::GatherMatmul { .. }) => "gather_qmm",
     Op::Norm(Norm::Rms { .. }) => "rms_norm",
     Op::Norm(Norm::Layer { .. }) => "layer_norm",
     Op::Softmax(Softmax::Softmax) => "softmax",
@@ -193,7 +197,7 @@ pub fn reference(op: &Op, inputs: &[Host]) -> Vec<Host> {
         Op::View(o) => arrange::view(o, inputs),
         Op::Update(o) => vec![arrange::update(o, inputs)],
         Op::Index(o) => vec![index::reference(o, inputs)],
-        Op::Matmul(_) => vec![matmul::reference(&inputs[0], &inputs[1])],
+        Op::Matmul(o) => vec![matmul::reference(o, inputs)],
         Op::Random(o) => vec![random::reference(o, &inputs[0])],
         Op::Quant(o) => quant::reference(o, inputs),
         Op::Norm(o) => vec![network::norm(o, inputs)],
