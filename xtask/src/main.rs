@@ -2,6 +2,7 @@
 //! and a C compiler runs all of it and the first command on a fresh clone answers in seconds.
 
 mod bench;
+mod cuda;
 mod demo;
 mod models;
 mod process;

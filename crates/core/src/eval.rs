@@ -327,20 +327,6 @@ fn produce(
             let r = kernel(&copy, &dense, stream, views, backend)?;
             view_results(v, outs, &r).ok_or_else(|| Error::shape(op.name(), "a dense copy has every shape"))
         }
-        Op::Norm(_)
-        | Op::Softmax(_)
-        | Op::Rope(_)
-        | Op::Attention(_)
-        | Op::Quant(_)
-        | Op::Index(_)
-        | Op::Fused(_) => {
-            let metas: SmallVec<[Meta; 4]> =
-                views.iter().map(|v| Meta::new(v.layout.shape().clone(), v.dtype)).collect();
-            match backend.supports(op, &metas) {
-                Support::Native => kernel(op, outs, stream, views, backend),
-                Support::Fallback => composite(op, stream, views),
-            }
-        }
         Op::Custom(c) => {
             let mut ctx = EvalCtx::new(op, outs, stream, views)?;
             match c.0.eval(&mut ctx) {
@@ -361,7 +347,22 @@ fn produce(
         | Op::Sort(_)
         | Op::Update(_)
         | Op::Matmul(_)
-        | Op::Random(_) => kernel(op, outs, stream, views, backend),
+        | Op::Random(_)
+        | Op::Norm(_)
+        | Op::Softmax(_)
+        | Op::Rope(_)
+        | Op::Attention(_)
+        | Op::Quant(_)
+        | Op::Index(_)
+        | Op::Fused(_) => {
+            let metas: SmallVec<[Meta; 4]> =
+                views.iter().map(|v| Meta::new(v.layout.shape().clone(), v.dtype)).collect();
+            match backend.supports(op, &metas) {
+                Support::Native => kernel(op, outs, stream, views, backend),
+                Support::Fallback => composite(op, stream, views),
+                Support::Host => on_host(op, stream, views),
+            }
+        }
     }
 }
 
@@ -399,6 +400,20 @@ fn composite(op: &Op, stream: Stream, views: &[View]) -> Result<Results> {
     let fuse = fusing() && !matches!(op, Op::Fused(_));
     let parts = parts?;
     run(&parts, How { wait: false, fuse })?;
+    Ok(into_views(parts).into_iter().collect())
+}
+
+/// The operation on the CPU, for a device that has no kernel for it.
+fn on_host(op: &Op, stream: Stream, views: &[View]) -> Result<Results> {
+    let host = Stream::default_of(Device::CPU);
+    if stream.device == Device::CPU {
+        let msg = "the CPU has no kernel for it".to_string();
+        return Err(Error::Unsupported { op: op.name(), device: stream.device, msg });
+    }
+    let arrays: Vec<Array> = views.iter().map(|v| Array::from_view(v.clone())).collect();
+    let parts = Array::from_op_on(op.clone(), &arrays, host)?;
+    drop(arrays);
+    run(&parts, How { wait: false, fuse: fusing() })?;
     Ok(into_views(parts).into_iter().collect())
 }
 

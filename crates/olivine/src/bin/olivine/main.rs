@@ -2,6 +2,7 @@
 
 mod bench;
 mod chat;
+mod device;
 mod generate;
 mod info;
 mod model;
@@ -19,6 +20,9 @@ struct Cli {
     /// Most memory that arrays may use, such as 800M or 4G; the machine's by default
     #[arg(long, global = true, value_parser = model::parse_bytes)]
     memory_limit: Option<usize>,
+    /// What computes: cpu, gpu, or a GPU by its number such as gpu:1; the GPU where there is one by default
+    #[arg(long, global = true, value_parser = device::parse)]
+    device: Option<device::Named>,
     #[command(subcommand)]
     command: Command,
 }
@@ -29,7 +33,7 @@ enum Command {
     Generate(generate::Arguments),
     /// Talk with a model, which remembers what was said
     Chat(chat::Arguments),
-    /// Say what a model file or folder holds and what memory it needs
+    /// Say what a model file or folder holds and what memory it needs, or what devices there are
     Info(info::Arguments),
     /// Compare every operation on this machine with its reference
     Selftest(selftest::Arguments),
@@ -109,6 +113,10 @@ type Outcome<T = ()> = Result<T, Failure>;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     olivine::register_backends();
+    if let Err(e) = device::choose(cli.device) {
+        output::note(&format!("error: {e}"));
+        return ExitCode::FAILURE;
+    }
     if let Some(bytes) = cli.memory_limit {
         olivine::alloc::set_limit(olivine::default_device(), bytes);
     }
