@@ -1,5 +1,7 @@
 """What NumPy and SciPy say about a call, computed in float64 or complex128; None where they have no such function."""
 
+import warnings
+
 import numpy as np
 import scipy.special as sp
 from values import is_array, to_numpy
@@ -18,7 +20,10 @@ OTHER = {
     "softmax": lambda x, axis=None: sp.softmax(x, axis=axis),
     "count_nonzero": np.count_nonzero,
     "addmm": lambda c, a, b, alpha=1.0, beta=1.0: alpha * (a @ b) + beta * c,
-    "einsum": np.einsum,
+    "einsum": lambda *x, subscripts: np.einsum(subscripts, *x),
+    "linspace": lambda start, stop, num: np.linspace(start, stop, num),
+    "hanning": lambda M: np.hanning(M), "hamming": lambda M: np.hamming(M),
+    "bartlett": lambda M: np.bartlett(M), "blackman": lambda M: np.blackman(M),
     "astype": lambda x, _: x,
     "fft.fft": np.fft.fft, "fft.ifft": np.fft.ifft, "fft.rfft": np.fft.rfft, "fft.irfft": np.fft.irfft,
     "fft.fft2": np.fft.fft2, "fft.ifft2": np.fft.ifft2, "fft.fftn": np.fft.fftn, "fft.ifftn": np.fft.ifftn,
@@ -60,7 +65,7 @@ def arbitrate(c):
     name = c["call"]
     args = [wide(v) for v in c["args"]]
     kwargs = {k: wide(v) for k, v in c["kwargs"].items()}
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
         try:
             if name in SCANS:
                 f, start = SCANS[name]

@@ -181,7 +181,7 @@ def create(m):
         case "zeros" | "ones":
             return call(name, shape=m.shape(), dtype=dtype)
         case "full":
-            return call(name, shape=m.shape(), vals=m.pick([1, 2.5, -3]), dtype=dtype)
+            return call(name, None, m.pick([1, 2, 3]), shape=m.shape(), dtype=dtype)
         case "eye" | "tri":
             return call(name, n=n, m=int(m.rng.integers(0, 8)), k=int(m.rng.integers(-3, 4)), dtype=dtype)
         case "identity":
@@ -189,7 +189,7 @@ def create(m):
         case "arange":
             return call(name, int(m.rng.integers(-5, 5)), int(m.rng.integers(0, 30)), m.pick([1, 2, 3]))
         case "linspace":
-            return call(name, m.pick([0.0, -1.5]), m.pick([1.0, 7.25]), num=n)
+            return call(name, start=m.pick([0.0, -1.5]), stop=m.pick([1.0, 7.25]), num=n)
         case _:
             return call(name, M=n)
 
@@ -211,7 +211,8 @@ def products(m):
         case "tensordot":
             return call(name, m.array([a, k], dtype, special=0), y, axes=1)
         case _:
-            return call(name, m.pick(["ij,jk->ik", "ij,jk->ki", "ij,jk->"]), m.array([a, k], dtype, special=0), y)
+            how = m.pick(["ij,jk->ik", "ij,jk->ki", "ij,jk->"])
+            return call(name, m.array([a, k], dtype, special=0), y, subscripts=how)
 
 
 def fourier(m):

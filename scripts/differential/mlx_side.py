@@ -5,6 +5,7 @@ In a process of its own, since some calls end the process.
 
 import json
 import sys
+import time
 
 import mlx.core as mx
 import numpy as np
@@ -13,17 +14,24 @@ from values import SIZES, from_bits, is_array
 mx.set_default_device(mx.cpu)
 
 # Parameters that MLX takes by position only.
-POSITIONAL = {"roll": ["shift", "axis"], "random.randint": [], "astype": []}
+POSITIONAL = {"roll": ["shift", "axis"]}
+# Those that come before the arrays.
+FIRST = {"einsum": "subscripts", "full": "shape"}
 
 
 def to_mlx(v):
+    if isinstance(v, dict) and "random" in v:
+        low, high = v["random"]
+        a = mx.random.uniform(low, high, v["shape"]).astype(getattr(mx, v["dtype"]))
+        mx.eval(a)
+        return a
     if is_array(v):
         data, shape = bytes.fromhex(v["data"]), v["shape"]
         if v["dtype"] == "bfloat16":
             host, view = np.frombuffer(data, np.uint16).reshape(shape), mx.bfloat16
         else:
             host, view = from_bits(data, v["dtype"], shape), None
-        make = lambda h: finish(mx.array(np.ascontiguousarray(h), dtype=None if view else getattr(mx, name)), view)
+        make = lambda h: finish(mx.array(np.array(h, order="C"), dtype=None if view else getattr(mx, name)), view)
         name = "bool_" if v["dtype"] == "bool" else v["dtype"]
         return placed(host, v.get("placement", "rows"), make)
     if isinstance(v, dict):
@@ -71,7 +79,7 @@ def from_mlx(a):
     else:
         host = np.array(a)
     assert host.dtype.itemsize == SIZES[name]
-    return {"dtype": name, "shape": list(host.shape), "data": np.ascontiguousarray(host).tobytes().hex()}
+    return {"dtype": name, "shape": list(host.shape), "data": host.tobytes().hex()}
 
 
 def results(out):
@@ -88,10 +96,20 @@ def answer(line):
         f = getattr(f, part)
     args = [to_mlx(v) for v in call["args"]]
     kwargs = {k: to_mlx(v) for k, v in call["kwargs"].items()}
+    if name in FIRST:
+        args = [kwargs.pop(FIRST[name])] + [a for a in args if a is not None]
     for key in POSITIONAL.get(name, []):
         if key in kwargs:
             args.append(kwargs.pop(key))
+    if "repeat" in call:
+        return {"seconds": [timed(f, args, kwargs) for _ in range(call["repeat"])]}
     return {"ok": results(f(*args, **kwargs))}
+
+
+def timed(f, args, kwargs):
+    start = time.perf_counter()
+    mx.eval(f(*args, **kwargs))
+    return time.perf_counter() - start
 
 
 for line in sys.stdin:

@@ -21,7 +21,7 @@ def to_bits(x, dtype):
         rounded = ((u + 0x7FFF + ((u >> 16) & 1)) >> 16).astype(np.uint16)
         rounded = np.where(np.isnan(x.astype(np.float32)), np.uint16(0x7FC0), rounded)
         return rounded.tobytes()
-    return np.ascontiguousarray(x.astype(dtype)).tobytes()
+    return x.astype(dtype).tobytes()
 
 
 def from_bits(data, dtype, shape):

@@ -44,7 +44,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "bench",
-        usage: "bench llm [ARGUMENTS]",
+        usage: "bench llm|ops [ARGUMENTS]",
         about: "measure Olivine side by side with its peers",
         run: bench::run,
     },

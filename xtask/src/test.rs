@@ -3,7 +3,7 @@
 //! A new stage is one row of [`STAGES`].
 
 use crate::process::{self, cargo, succeeds};
-use crate::{Result, cuda, models, tidy};
+use crate::{Result, cuda, models, spec, tidy};
 use std::time::{Duration, Instant};
 
 struct Stage {
@@ -24,9 +24,7 @@ const STAGES: &[Stage] = &[
     Stage { name: "clippy", about: "lints of all targets, warnings are errors", run: clippy },
     Stage { name: "tests", about: "unit, integration and golden tests", run: tests },
     Stage {
-        name: "cuda",
-        about: "every GPU kernel compiles for three architectures; no GPU needed",
-        run: cuda::check,
+use crate::{Result, cuda, models, spec, tidy};
     },
     Stage { name: "doctests", about: "the examples in the documentation", run: doctests },
 ];

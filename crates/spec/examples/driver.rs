@@ -1,5 +1,5 @@
 //! Answers calls: one line of JSON in, one line of JSON out (see `olivine_spec::wire`). For comparisons with
-//! other systems.
+//! other systems, of values and, with `repeat`, of time.
 //!
 //! `driver names` lists the registered functions and their topics instead.
 
@@ -22,8 +22,12 @@ fn main() -> std::io::Result<()> {
     std::panic::set_hook(Box::new(|_| {}));
     for line in std::io::stdin().lock().lines() {
         let line = line?;
-        let answer = match std::panic::catch_unwind(|| wire::answer(&line)) {
-            Ok(Ok(arrays)) => json!({ "ok": arrays }),
+        let run = || match wire::repeat(&line) {
+            Some(n) => wire::time(&line, n).map(|s| json!({ "seconds": s })),
+            None => wire::answer(&line).map(|arrays| json!({ "ok": arrays })),
+        };
+        let answer = match std::panic::catch_unwind(run) {
+            Ok(Ok(answer)) => answer,
             Ok(Err(e)) => json!({ "error": e.to_string() }),
             Err(p) => {
                 let text = p.downcast_ref::<String>().map(String::as_str);

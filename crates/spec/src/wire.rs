@@ -68,6 +68,20 @@ fn array(o: &Map<String, Json>) -> Result<Array> {
     }
 }
 
+/// An array of `{"random": [LOW, HIGH], "dtype": NAME, "shape": [...]}`, for measurements.
+fn random(o: &Map<String, Json>) -> Result<Array> {
+    let list = |k: &str| o.get(k).and_then(Json::as_array).ok_or_else(|| bad(format!("an array lacks {k}")));
+    let ends: Vec<f64> = list("random")?.iter().filter_map(Json::as_f64).collect();
+    let shape: Vec<usize> = list("shape")?.iter().filter_map(Json::as_u64).map(|n| n as usize).collect();
+    let [low, high] = ends[..] else { return Err(bad("random takes two ends")) };
+    let d = dtype(o.get("dtype").and_then(Json::as_str).unwrap_or_default())?;
+    let u =
+        olivine_core::random::uniform(low, high, &shape, Dtype::F32, Some(&olivine_core::random::key(0)?))?;
+    let a = u.astype(d)?;
+    a.eval()?;
+    Ok(a)
+}
+
 /// A parameter from its JSON form.
 pub fn value(j: &Json) -> Result<Value> {
     Ok(match j {
@@ -79,6 +93,7 @@ pub fn value(j: &Json) -> Result<Value> {
         },
         Json::String(s) => Value::Str(s.clone()),
         Json::Array(v) => Value::List(v.iter().map(value).collect::<Result<_>>()?),
+        Json::Object(o) if o.contains_key("random") => Value::Array(random(o)?),
         Json::Object(o) if o.contains_key("data") => Value::Array(array(o)?),
         Json::Object(o) => match (o.get("dtype"), o.get("float")) {
             (Some(Json::String(d)), _) => Value::Dtype(dtype(d)?),
@@ -141,6 +156,24 @@ pub fn parse(line: &str) -> Result<(&'static calls::Call, Given)> {
         given.named.insert(k.clone(), value(v)?);
     }
     Ok((call, given))
+}
+
+/// Calls and evaluates some times; the seconds of each. A line `{"repeat": N, ...}` asks for it.
+pub fn time(line: &str, repeat: u64) -> Result<Vec<f64>> {
+    let (call, given) = parse(line)?;
+    let args = Args::new(call.name, given);
+    let once = || {
+        let start = std::time::Instant::now();
+        let out = (call.run)(&args)?;
+        olivine_core::eval(&out)?;
+        Ok(start.elapsed().as_secs_f64())
+    };
+    (0..repeat).map(|_| once()).collect()
+}
+
+/// How often a line asks to be measured; `None` for lines that ask for values.
+pub fn repeat(line: &str) -> Option<u64> {
+    serde_json::from_str::<Json>(line).ok()?.get("repeat")?.as_u64()
 }
 
 /// Calls and evaluates.
