@@ -24,7 +24,14 @@ const STAGES: &[Stage] = &[
     Stage { name: "clippy", about: "lints of all targets, warnings are errors", run: clippy },
     Stage { name: "tests", about: "unit, integration and golden tests", run: tests },
     Stage {
-use crate::{Result, cuda, models, spec, tidy};
+        name: "cuda",
+        about: "every GPU kernel compiles for three architectures; no GPU needed",
+        run: cuda::check,
+    },
+    Stage {
+        name: "differential",
+        about: "random calls compared with MLX and NumPy",
+        run: spec::differential_short,
     },
     Stage { name: "doctests", about: "the examples in the documentation", run: doctests },
 ];

@@ -2,10 +2,13 @@
 
 use crate::draw::{Draw, Profile};
 use crate::rows::{Row, rows};
-use olivine_core::backend::{self, Support};
+use olivine_core::backend::Support;
 use olivine_core::op::{Batch, Grad};
-use olivine_core::{Device, DeviceKind, Dtype, Meta, Op, Shape};
+use olivine_core::{Dtype, Meta, Op, Shape};
 use std::fmt::Write;
+
+/// What a backend says about an operation on arguments of these shapes and types.
+pub type Supports = fn(&Op, &[Meta]) -> Support;
 
 /// One case of a row for a type, as an operation and what it takes.
 fn sample(row: &Row, dtype: Dtype) -> (Op, Vec<Meta>) {
@@ -14,23 +17,36 @@ fn sample(row: &Row, dtype: Dtype) -> (Op, Vec<Meta>) {
     (case.op, metas)
 }
 
-/// How a kind of device runs the operation, over all types.
-fn support(row: &Row, kind: DeviceKind) -> String {
-    let Ok(backend) = backend::get(Device::new(kind, 0)) else { return "no".into() };
-    let native = |d: &Dtype| {
+/// How a backend runs the operation, over all types.
+fn support(row: &Row, supports: Option<Supports>) -> String {
+    let Some(supports) = supports else { return "no".into() };
+    let of = |d: &Dtype| {
         let (op, metas) = sample(row, *d);
-        // Views, constants and data are served by core on every device.
-        matches!(op, Op::View(_) | Op::Create(_)) || backend.supports(&op, &metas) == Support::Native
+        match op {
+            // Core serves views and constants on every device, and reads data on the host.
+            Op::View(_) | Op::Create(_) => Support::Native,
+            op => supports(&op, &metas),
+        }
     };
-    let (own, composite): (Vec<Dtype>, Vec<Dtype>) = row.dtypes.iter().copied().partition(native);
-    match (own.is_empty(), composite.is_empty()) {
-        (_, true) => "yes".into(),
-        (true, false) => "composite".into(),
-        (false, false) => {
-            let names: Vec<String> = composite.iter().map(Dtype::to_string).collect();
-            format!("yes; composite for {}", names.join(", "))
+    let which = |s: Support| row.dtypes.iter().copied().filter(|d| of(d) == s).collect::<Vec<Dtype>>();
+    let mut parts = Vec::new();
+    for (s, word) in
+        [(Support::Native, "yes"), (Support::Fallback, "composite"), (Support::Host, "on the CPU")]
+    {
+        let types = which(s);
+        if types.len() == row.dtypes.len() {
+            return word.into();
+        }
+        match s {
+            _ if types.is_empty() => {}
+            Support::Native => parts.push(word.to_owned()),
+            Support::Fallback | Support::Host => {
+                let names: Vec<String> = types.iter().map(Dtype::to_string).collect();
+                parts.push(format!("{word} for {}", names.join(", ")));
+            }
         }
     }
+    parts.join("; ")
 }
 
 /// Types in words.
@@ -50,8 +66,8 @@ fn types(row: &Row) -> String {
     }
 }
 
-/// The page, from the rows and the backends that are registered.
-pub fn page() -> String {
+/// The page, from the rows and what the backends say.
+pub fn page(cpu: Supports, cuda: Supports) -> String {
     let mut out = String::from(
         "# Operations\n\nWritten by `cargo xtask docs` from the rows in `crates/spec/src/rows` and what the backends \
          say; do not edit. Every\noperation is tested with these types. A composite is made of other operations; \
@@ -81,9 +97,9 @@ pub fn page() -> String {
             "| `{}` | {} | {} | {} | {} | {grad} | {batch} |",
             row.key,
             types(row),
-            support(row, DeviceKind::Cpu),
-            support(row, DeviceKind::Cuda),
-            support(row, DeviceKind::Wgpu),
+            support(row, Some(cpu)),
+            support(row, Some(cuda)),
+            support(row, None),
         );
     }
     out
