@@ -10,9 +10,12 @@ mod arg;
 mod attention;
 mod binary;
 mod cast;
+mod conv;
 mod create;
 mod custom;
+mod fft;
 mod index;
+mod linalg;
 mod matmul;
 mod norm;
 mod quant;
@@ -30,9 +33,12 @@ mod view;
 pub use arg::{Arg, ArgKind};
 pub use attention::{Attention, MaskKind};
 pub use binary::Binary;
+pub use conv::Conv;
 pub use create::{Create, Source, SourceRef};
 pub use custom::{CustomOp, CustomRef};
+pub use fft::{Fft, FftKind, Hadamard};
 pub use index::{Index, ScatterMode};
+pub use linalg::Linalg;
 pub use matmul::Matmul;
 pub use norm::Norm;
 pub use quant::{Affine, Packing, Quant};
@@ -114,6 +120,14 @@ pub enum Op {
     Index(Index),
     /// Products of matrices.
     Matmul(Matmul),
+    /// Convolution.
+    Conv(Conv),
+    /// Fourier transform.
+    Fft(Fft),
+    /// Walsh-Hadamard transform.
+    Hadamard(Hadamard),
+    /// Factorizations and systems of equations.
+    Linalg(Linalg),
     /// Random bits.
     Random(Random),
     /// Packed weights.
@@ -183,6 +197,10 @@ impl Op {
             Op::Update(o) => o.name(),
             Op::Index(o) => o.name(),
             Op::Matmul(o) => o.name(),
+            Op::Conv(o) => o.name(),
+            Op::Fft(o) => o.name(),
+            Op::Hadamard(_) => "hadamard_transform",
+            Op::Linalg(o) => o.name(),
             Op::Random(o) => o.name(),
             Op::Quant(o) => o.name(),
             Op::Norm(o) => o.name(),
@@ -211,6 +229,10 @@ impl Op {
             Op::Update(o) => o.infer(inputs),
             Op::Index(o) => o.infer(inputs),
             Op::Matmul(o) => o.infer(inputs),
+            Op::Conv(o) => o.infer(inputs),
+            Op::Fft(o) => o.infer(inputs),
+            Op::Hadamard(o) => o.infer(inputs),
+            Op::Linalg(o) => o.infer(inputs),
             Op::Random(o) => o.infer(inputs),
             Op::Quant(o) => o.infer(inputs),
             Op::Norm(o) => o.infer(inputs),
@@ -239,6 +261,7 @@ impl Op {
             Op::Update(_) => None,
             Op::Index(_) => None,
             Op::Matmul(_) => None,
+            Op::Conv(_) | Op::Fft(_) | Op::Hadamard(_) | Op::Linalg(_) => None,
             Op::Random(_) => Some(Grad::NonDiff),
             Op::Quant(_) => None,
             Op::Norm(_) => Some(Grad::ViaFallback),
@@ -256,7 +279,9 @@ impl Op {
             Op::Unary(_) | Op::Binary(_) | Op::Select | Op::Cast(_) | Op::Fused(_) => Some(Batch::Pointwise),
             Op::Reduce(_) | Op::Arg(_) | Op::Scan(_) | Op::Sort(_) => Some(Batch::ShiftAxes),
             Op::View(_) | Op::Update(_) | Op::Index(_) => None,
-            Op::Matmul(_) => Some(Batch::LeadingDims),
+            Op::Matmul(_) | Op::Hadamard(_) | Op::Linalg(_) => Some(Batch::LeadingDims),
+            Op::Fft(_) => Some(Batch::ShiftAxes),
+            Op::Conv(_) => None,
             Op::Random(_) | Op::Quant(_) => None,
             Op::Norm(_) | Op::Softmax(_) => Some(Batch::LeadingDims),
             Op::Rope(_) | Op::Attention(_) => None,
@@ -288,6 +313,10 @@ impl Op {
             | Op::Sort(_)
             | Op::View(_)
             | Op::Update(_)
+            | Op::Conv(_)
+            | Op::Fft(_)
+            | Op::Hadamard(_)
+            | Op::Linalg(_)
             | Op::Random(_) => None,
         }
     }
@@ -307,6 +336,10 @@ impl Op {
             | Op::Update(_)
             | Op::Index(_)
             | Op::Matmul(_)
+            | Op::Conv(_)
+            | Op::Fft(_)
+            | Op::Hadamard(_)
+            | Op::Linalg(_)
             | Op::Random(_)
             | Op::Quant(_)
             | Op::Norm(_)

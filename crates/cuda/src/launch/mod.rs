@@ -62,8 +62,10 @@ pub fn supports(op: &Op, inputs: &[Meta]) -> Support {
         Op::Index(Index::Scatter { mode, .. } | Index::PutAlong { mode, .. }) => {
             host_unless(!complex || !matches!(mode, ScatterMode::Max | ScatterMode::Min))
         }
-        // Sources are read on the host.
-        Op::Create(Create::Load(_)) => Support::Host,
+        // Sources are read on the host; these have no kernels here.
+        Op::Create(Create::Load(_)) | Op::Conv(_) | Op::Fft(_) | Op::Hadamard(_) | Op::Linalg(_) => {
+            Support::Host
+        }
         Op::Leaf
         | Op::Create(Create::Full { .. } | Create::Arange { .. })
         | Op::Select
@@ -112,6 +114,9 @@ pub(crate) fn launch(ctx: &mut EvalCtx<'_>, gpu: &Gpu, stream: &Arc<GpuStream>) 
         Op::Rope(o) => rows::rope(ctx, &mut l, *o)?,
         Op::Leaf | Op::Create(Create::Full { .. } | Create::Load(_)) | Op::View(_) => {
             return l.unsupported("core evaluates it without a kernel");
+        }
+        Op::Conv(_) | Op::Fft(_) | Op::Hadamard(_) | Op::Linalg(_) => {
+            return l.unsupported("core computes it on the CPU");
         }
         Op::Custom(_) => return l.unsupported("it has no kernel of its own for this device"),
     }

@@ -10,9 +10,12 @@
 mod arrange;
 mod binary;
 mod cast;
+mod conv;
 mod create;
+mod fft;
 mod fused;
 mod index;
+mod linalg;
 mod matmul;
 mod network;
 mod quant;
@@ -25,8 +28,8 @@ mod unary;
 use crate::draw::{Draw, Input};
 use crate::host::Host;
 use olivine_core::op::{
-    Arg, ArgKind, Binary, Create, Index, Matmul, Norm, Quant, Random, Reduce, ReduceKind, Scan, ScanKind,
-    ScatterMode, Softmax, Sort, Unary, Update, View,
+    Arg, ArgKind, Binary, Create, Fft, FftKind, Index, Linalg, Matmul, Norm, Quant, Random, Reduce,
+    ReduceKind, Scan, ScanKind, ScatterMode, Softmax, Sort, Unary, Update, View,
 };
 use olivine_core::{Dtype, Op};
 use std::sync::OnceLock;
@@ -155,6 +158,24 @@ kinds! { op;
     Op::Matmul(Matmul::Add { .. }) => "addmm",
     Op::Matmul(Matmul::Gather) => "gather_mm",
     Op::Matmul(Matmul::Segmented) => "segmented_mm",
+    Op::Conv(_) => "conv",
+    Op::Fft(Fft { kind: FftKind::Complex, inverse: false, .. }) => "fft",
+    Op::Fft(Fft { kind: FftKind::Complex, inverse: true, .. }) => "ifft",
+    Op::Fft(Fft { kind: FftKind::RealToHalf, .. }) => "rfft",
+    Op::Fft(Fft { kind: FftKind::HalfToReal, .. }) => "irfft",
+    Op::Hadamard(_) => "hadamard_transform",
+    Op::Linalg(Linalg::Inverse) => "inv",
+    Op::Linalg(Linalg::TriangularInverse { .. }) => "tri_inv",
+    Op::Linalg(Linalg::Solve) => "solve",
+    Op::Linalg(Linalg::SolveTriangular { .. }) => "solve_triangular",
+    Op::Linalg(Linalg::Cholesky { .. }) => "cholesky",
+    Op::Linalg(Linalg::Lu) => "lu",
+    Op::Linalg(Linalg::Det) => "det",
+    Op::Linalg(Linalg::SlogDet) => "slogdet",
+    Op::Linalg(Linalg::Qr) => "qr",
+    Op::Linalg(Linalg::Svd { .. }) => "svd",
+    Op::Linalg(Linalg::Eigh { .. }) => "eigh",
+    Op::Linalg(Linalg::Eig { .. }) => "eig",
     Op::Random(Random::Bits { .. }) => "bits",
     Op::Quant(Quant::Quantize(_)) => "quantize",
     Op::Quant(Quant::Dequantize { .. }) => "dequantize",
@@ -198,6 +219,10 @@ pub fn reference(op: &Op, inputs: &[Host]) -> Vec<Host> {
         Op::Update(o) => vec![arrange::update(o, inputs)],
         Op::Index(o) => vec![index::reference(o, inputs)],
         Op::Matmul(o) => vec![matmul::reference(o, inputs)],
+        Op::Conv(o) => vec![conv::reference(o, inputs)],
+        Op::Fft(o) => vec![fft::reference(o, &inputs[0])],
+        // Their rows have judges.
+        Op::Hadamard(_) | Op::Linalg(_) => Vec::new(),
         Op::Random(o) => vec![random::reference(o, &inputs[0])],
         Op::Quant(o) => quant::reference(o, inputs),
         Op::Norm(o) => vec![network::norm(o, inputs)],
@@ -223,6 +248,9 @@ pub fn rows() -> &'static [Row] {
             arrange::rows(),
             index::rows(),
             matmul::rows(),
+            conv::rows(),
+            fft::rows(),
+            linalg::rows(),
             random::rows(),
             quant::rows(),
             network::rows(),
