@@ -235,7 +235,7 @@ pub(super) fn sign_log_determinant<T: Number>(a: &[T], n: usize) -> Result<SignL
             return Ok(SignLog { sign: zero(), log: f64::NEG_INFINITY });
         }
         let size = T::abs_impl(&d);
-        sign = sign * T::mul_real_impl(&d, &size.recip());
+        sign *= T::mul_real_impl(&d, &size.recip());
         log += size.ln();
     }
     Ok(SignLog { sign, log })

@@ -17,7 +17,10 @@ fn sizes<const N: usize>(a: &Args, name: &str, default: usize) -> Result<[usize;
     }
 }
 
-fn parameters<const N: usize>(a: &Args) -> Result<([usize; N], [usize; N], [usize; N], usize)> {
+/// Stride, padding, dilation, groups.
+type Parameters<const N: usize> = ([usize; N], [usize; N], [usize; N], usize);
+
+fn parameters<const N: usize>(a: &Args) -> Result<Parameters<N>> {
     let (stride, padding) = (sizes(a, "stride", 1)?, sizes(a, "padding", 0)?);
     Ok((stride, padding, sizes(a, "dilation", 1)?, a.size_or("groups", 1)?))
 }
