@@ -13,8 +13,9 @@ const LLAMA: &str = "llama-cpp-python==0.3.36";
 pub fn run(arguments: &[String]) -> Result<()> {
     match arguments.split_first() {
         Some((name, rest)) if name == "llm" => llm(rest),
-        Some((name, _)) => Err(format!("no benchmark '{name}'; there is llm")),
-        None => Err("name a benchmark: llm".into()),
+        Some((name, rest)) if name == "ops" => crate::spec::bench(rest),
+        Some((name, _)) => Err(format!("no benchmark '{name}'; there are llm and ops")),
+        None => Err("name a benchmark: llm or ops".into()),
     }
 }
 

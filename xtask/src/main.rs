@@ -2,10 +2,12 @@
 //! and a C compiler runs all of it and the first command on a fresh clone answers in seconds.
 
 mod bench;
+mod cuda;
 mod demo;
 mod models;
 mod process;
 mod python;
+mod spec;
 mod test;
 mod tidy;
 
@@ -42,9 +44,27 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "bench",
-        usage: "bench llm [ARGUMENTS]",
+        usage: "bench llm|ops [ARGUMENTS]",
         about: "measure Olivine side by side with its peers",
         run: bench::run,
+    },
+    Command {
+        name: "docs",
+        usage: "docs",
+        about: "write the pages that come from the table of operations",
+        run: spec::docs,
+    },
+    Command {
+        name: "differential",
+        usage: "differential [--calls N] [--family NAME] [--seed N]",
+        about: "compare random calls with MLX and NumPy",
+        run: spec::differential,
+    },
+    Command {
+        name: "fuzz-api",
+        usage: "fuzz-api [--minutes N] [--seed N] [--only NAME]",
+        about: "call every public function with random arguments",
+        run: spec::fuzz,
     },
     Command { name: "tidy", usage: "tidy", about: "check the rules that no compiler checks", run: tidy::run },
 ];

@@ -3,7 +3,7 @@
 //! A new stage is one row of [`STAGES`].
 
 use crate::process::{self, cargo, succeeds};
-use crate::{Result, models, tidy};
+use crate::{Result, cuda, models, spec, tidy};
 use std::time::{Duration, Instant};
 
 struct Stage {
@@ -23,6 +23,16 @@ const STAGES: &[Stage] = &[
     Stage { name: "models", about: "fetch the models that tests read", run: || models::run(&[]) },
     Stage { name: "clippy", about: "lints of all targets, warnings are errors", run: clippy },
     Stage { name: "tests", about: "unit, integration and golden tests", run: tests },
+    Stage {
+        name: "cuda",
+        about: "every GPU kernel compiles for three architectures; no GPU needed",
+        run: cuda::check,
+    },
+    Stage {
+        name: "differential",
+        about: "random calls compared with MLX and NumPy",
+        run: spec::differential_short,
+    },
     Stage { name: "doctests", about: "the examples in the documentation", run: doctests },
 ];
 

@@ -42,8 +42,8 @@ pub struct Node {
     op: Op,
     stream: Stream,
     outs: Metas,
-    /// Depends on an argument of a function that is being traced.
-    traced: bool,
+    /// The transform whose argument, which has no value, it depends on.
+    awaits: Option<&'static str>,
     /// Emptied when the node is scheduled, so that what is no longer needed goes away.
     inputs: Mutex<Inputs>,
     state: AtomicU8,
@@ -160,7 +160,7 @@ impl Array {
             op,
             stream,
             outs,
-            traced: inputs.iter().any(Array::is_traced),
+            awaits: inputs.iter().find_map(|a| a.node.awaits),
             inputs: Mutex::new(inputs.iter().cloned().collect()),
             state: AtomicU8::new(State::Pending as u8),
             results: OnceLock::new(),
@@ -175,7 +175,7 @@ impl Array {
             op: Op::Leaf,
             stream: current_stream(),
             outs,
-            traced: false,
+            awaits: None,
             inputs: Mutex::default(),
             state: AtomicU8::new(State::Scheduled as u8),
             results: OnceLock::from(SmallVec::from_iter([view])),
@@ -196,6 +196,7 @@ impl Array {
             op,
             stream: self.node.stream,
             outs: SmallVec::from_iter([self.meta().clone()]),
+            awaits: self.node.awaits,
             inputs: Mutex::new(if known.is_some() {
                 Inputs::new()
             } else {
@@ -214,6 +215,7 @@ impl Array {
             op: Op::Placeholder(transform),
             stream: current_stream(),
             outs: SmallVec::from_iter([meta]),
+            awaits: Some(transform),
             inputs: Mutex::default(),
             state: AtomicU8::new(State::Pending as u8),
             results: OnceLock::new(),
@@ -284,7 +286,7 @@ impl Array {
             op: Op::Create(Create::Full { value, shape }),
             stream: current_stream(),
             outs,
-            traced: false,
+            awaits: None,
             inputs: Mutex::default(),
             state: AtomicU8::new(State::Pending as u8),
             results: OnceLock::new(),
@@ -339,22 +341,9 @@ impl Array {
     pub fn op(&self) -> &Op {
         &self.node.op
     }
-    /// Whether it depends on an argument of a function that is being traced, so that there is no value to read.
-    pub fn is_traced(&self) -> bool {
-        self.node.traced
-    }
-    /// An array that stands for an argument of a traced function: it has a shape and a type, but no value.
-    pub fn placeholder(meta: Meta) -> Array {
-        let node = Node {
-            op: Op::Leaf,
-            stream: current_stream(),
-            outs: SmallVec::from_iter([meta]),
-            traced: true,
-            inputs: Mutex::default(),
-            state: AtomicU8::new(State::Pending as u8),
-            results: OnceLock::new(),
-        };
-        Array { node: Arc::new(node), out: 0 }
+    /// The transform that traces a function whose argument it depends on, so that there is no value to read.
+    pub fn awaits(&self) -> Option<&'static str> {
+        self.node.awaits
     }
     /// Whether its value is computed, or an error has taken its place.
     pub fn is_available(&self) -> bool {
@@ -376,15 +365,15 @@ impl Array {
     /// All elements in row-major order. Waits for the value.
     ///
     /// # Errors
-    /// `Dtype` when the array holds another type; whatever evaluation gives.
+    /// `Dtype` when the array holds another type; `OutOfMemory` when the elements do not fit the host's
+    /// memory or its limit; whatever evaluation gives.
     pub fn to_vec<T: HostElement>(&self) -> Result<Vec<T>> {
         if self.dtype() != T::Stored::DTYPE {
             let msg = format!("the array holds {}, not {}", self.dtype(), T::Stored::DTYPE);
             return Err(Error::dtype("to_vec", msg));
         }
         let (view, ptr) = self.host("to_vec")?;
-        let n = view.layout.elements();
-        let mut out = Vec::with_capacity(n);
+        let mut out = room("to_vec", view.layout.elements())?;
         let ptr = ptr.cast::<T::Stored>();
         // SAFETY: the layout's elements lie inside the buffer, whose content is on the host and complete;
         // the element type is plain data and the memory is aligned for it.
@@ -396,7 +385,7 @@ impl Array {
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let (view, ptr) = self.host("to_bytes")?;
         let (n, size) = (view.layout.elements(), view.dtype.size());
-        let mut out = Vec::with_capacity(n * size);
+        let mut out = room("to_bytes", n * size)?;
         let mut push = |o: usize, count: usize| {
             // SAFETY: the layout's elements lie inside the buffer, whose content is on the host and complete.
             out.extend_from_slice(unsafe { std::slice::from_raw_parts(ptr.add(o * size), count * size) });
@@ -422,6 +411,18 @@ impl Array {
         }
         self.to_vec::<T>().map(|v| v[0])
     }
+}
+
+/// An empty vector for `n` elements. A broadcast array may have more of them than fit the memory.
+fn room<T>(op: &'static str, n: usize) -> Result<Vec<T>> {
+    let mut out = Vec::new();
+    let stats = crate::alloc::stats(Device::CPU);
+    let requested = n.saturating_mul(size_of::<T>());
+    if requested > stats.limit || out.try_reserve_exact(n).is_err() {
+        let (active, limit) = (stats.active, stats.limit);
+        return Err(Error::OutOfMemory { op, device: Device::CPU, requested, active, limit });
+    }
+    Ok(out)
 }
 
 /// Calls `f` with the buffer index of every element in row-major order.

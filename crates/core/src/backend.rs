@@ -17,6 +17,8 @@ pub enum Support {
     Native,
     /// Not at all: the operation is replaced by its composite of simpler ones.
     Fallback,
+    /// On the CPU: the arguments are copied there, and the results are copied to whoever reads them.
+    Host,
 }
 
 /// What fusion must respect on a device.
@@ -53,7 +55,7 @@ pub trait Backend: Send + Sync {
     /// What fusion must respect.
     fn limits(&self, device: Device) -> Limits;
 
-    /// Whether there is a kernel for this operation on arguments of these shapes and types.
+    /// How this operation runs on arguments of these shapes and types.
     fn supports(&self, op: &Op, inputs: &[Meta]) -> Support;
 
     /// Takes memory from the device. Core caches it; this is called for the cache's misses only.

@@ -54,10 +54,15 @@ pub enum Error {
     /// The value of an array was asked for that stands for an argument of a function being traced, or was taken
     /// out of one.
     #[error(
-        "[{0}] needs the value of an array that has none: it stands for an argument of a function that is being \
-         traced; read it outside, or use a form whose result has a fixed shape"
+        "[{op}] needs the value of an array that has none: it depends on an argument of a function that {transform} \
+         traces; read it outside, or use a form whose result has a fixed shape"
     )]
-    InTrace(&'static str),
+    InTrace {
+        /// What asked for the value.
+        op: &'static str,
+        /// The transform.
+        transform: &'static str,
+    },
     /// An allocation exceeds the device or the memory limit.
     #[error(
         "[{op}] out of memory on {device}: {requested} bytes asked for, {active} in use, limit {limit} bytes"

@@ -30,9 +30,7 @@ pub fn set_fusion(on: bool) -> bool {
 /// # Errors
 /// The first error of any operation that they depend on.
 pub fn eval(arrays: &[Array]) -> Result<()> {
-    if arrays.iter().any(Array::is_traced) {
-        return Err(Error::InTrace("eval"));
-    }
+    readable("eval", arrays)?;
     run(arrays, How { wait: true, fuse: fusing() })?;
     let mut outcome = Ok(());
     for a in arrays {
@@ -48,10 +46,16 @@ pub fn eval(arrays: &[Array]) -> Result<()> {
 /// Sends all work that arrays depend on to its streams and returns without waiting. Errors of kernels show
 /// when a value is asked for.
 pub fn async_eval(arrays: &[Array]) -> Result<()> {
-    if arrays.iter().any(Array::is_traced) {
-        return Err(Error::InTrace("async_eval"));
-    }
+    readable("async_eval", arrays)?;
     run(arrays, How { wait: false, fuse: fusing() })
+}
+
+/// What depends on a placeholder has no value.
+fn readable(op: &'static str, arrays: &[Array]) -> Result<()> {
+    match arrays.iter().find_map(Array::awaits) {
+        Some(transform) => Err(Error::InTrace { op, transform }),
+        None => Ok(()),
+    }
 }
 
 fn fusing() -> bool {
@@ -302,7 +306,7 @@ fn produce(
 ) -> Result<Results> {
     match op {
         Op::Leaf => return Err(Error::value("eval", "an array without a value cannot be computed")),
-        Op::Placeholder(transform) => return Err(Error::InTrace(transform)),
+        Op::Placeholder(transform) => return Err(Error::InTrace { op: "eval", transform }),
         Op::View(v) => {
             if let Some(results) = view_results(v, outs, views) {
                 return Ok(results);
@@ -322,6 +326,10 @@ fn produce(
         | Op::Update(_)
         | Op::Index(_)
         | Op::Matmul(_)
+        | Op::Conv(_)
+        | Op::Fft(_)
+        | Op::Hadamard(_)
+        | Op::Linalg(_)
         | Op::Random(_)
         | Op::Quant(_)
         | Op::Norm(_)
@@ -340,20 +348,6 @@ fn produce(
             let dense = [Meta::new(views[0].layout.shape().clone(), views[0].dtype)];
             let r = kernel(&copy, &dense, stream, views, backend)?;
             view_results(v, outs, &r).ok_or_else(|| Error::shape(op.name(), "a dense copy has every shape"))
-        }
-        Op::Norm(_)
-        | Op::Softmax(_)
-        | Op::Rope(_)
-        | Op::Attention(_)
-        | Op::Quant(_)
-        | Op::Index(_)
-        | Op::Fused(_) => {
-            let metas: SmallVec<[Meta; 4]> =
-                views.iter().map(|v| Meta::new(v.layout.shape().clone(), v.dtype)).collect();
-            match backend.supports(op, &metas) {
-                Support::Native => kernel(op, outs, stream, views, backend),
-                Support::Fallback => composite(op, stream, views),
-            }
         }
         Op::Custom(c) => {
             let mut ctx = EvalCtx::new(op, outs, stream, views)?;
@@ -376,7 +370,26 @@ fn produce(
         | Op::Sort(_)
         | Op::Update(_)
         | Op::Matmul(_)
-        | Op::Random(_) => kernel(op, outs, stream, views, backend),
+        | Op::Conv(_)
+        | Op::Fft(_)
+        | Op::Hadamard(_)
+        | Op::Linalg(_)
+        | Op::Random(_)
+        | Op::Norm(_)
+        | Op::Softmax(_)
+        | Op::Rope(_)
+        | Op::Attention(_)
+        | Op::Quant(_)
+        | Op::Index(_)
+        | Op::Fused(_) => {
+            let metas: SmallVec<[Meta; 4]> =
+                views.iter().map(|v| Meta::new(v.layout.shape().clone(), v.dtype)).collect();
+            match backend.supports(op, &metas) {
+                Support::Native => kernel(op, outs, stream, views, backend),
+                Support::Fallback => composite(op, stream, views),
+                Support::Host => on_host(op, stream, views),
+            }
+        }
     }
 }
 
@@ -417,6 +430,20 @@ fn composite(op: &Op, stream: Stream, views: &[View]) -> Result<Results> {
     Ok(into_views(parts).into_iter().collect())
 }
 
+/// The operation on the CPU, for a device that has no kernel for it.
+fn on_host(op: &Op, stream: Stream, views: &[View]) -> Result<Results> {
+    let host = Stream::default_of(Device::CPU);
+    if stream.device == Device::CPU {
+        let msg = "the CPU has no kernel for it".to_string();
+        return Err(Error::Unsupported { op: op.name(), device: stream.device, msg });
+    }
+    let arrays: Vec<Array> = views.iter().map(|v| Array::from_view(v.clone())).collect();
+    let parts = Array::from_op_on(op.clone(), &arrays, host)?;
+    drop(arrays);
+    run(&parts, How { wait: false, fuse: fusing() })?;
+    Ok(into_views(parts).into_iter().collect())
+}
+
 /// Results of a view; `None` when only a copy gives them.
 fn view_results(v: &op::View, outs: &[Meta], args: &[View]) -> Option<Results> {
     if let op::View::Depends(n) = v {
@@ -445,7 +472,7 @@ fn view_results(v: &op::View, outs: &[Meta], args: &[View]) -> Option<Results> {
             }
             x.layout.clone()
         }
-        op::View::Detach | op::View::Depends(_) => x.layout.clone(),
+        op::View::Depends(_) => x.layout.clone(),
         op::View::Bitcast(to) => {
             let layout = x.layout.reinterpret(x.dtype.size(), to.size(), &outs[0].shape)?;
             return Some(SmallVec::from_iter([View { buffer: x.buffer.clone(), layout, dtype: *to }]));

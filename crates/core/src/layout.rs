@@ -129,7 +129,10 @@ impl Layout {
         }
         Layout {
             shape: size.clone(),
-            strides: self.strides.iter().zip(step).map(|(&s, &k)| s * k).collect(),
+            // The distance to a neighbour that does not exist may be anything, and too large to compute.
+            strides: (0..size.rank())
+                .map(|i| if size[i] > 1 { self.strides[i] * step[i] } else { self.strides[i] })
+                .collect(),
             offset: offset as usize,
         }
     }

@@ -1,6 +1,7 @@
 //! NumPy's indexing, reading and writing. Expected values are NumPy 2's unless a comment derives them.
 
 use olivine_core::ops::IndexItem;
+use olivine_core::transforms::vmap;
 use olivine_core::{Array, Dtype, Error, Result, index};
 
 fn count(shape: &[usize]) -> Result<Array> {
@@ -200,16 +201,23 @@ fn windows_that_arrays_place() -> Result<()> {
 #[test]
 fn a_traced_function_cannot_ask_for_a_shape_that_values_decide() -> Result<()> {
     let x = count(&[3])?;
-    let traced = Array::placeholder(olivine_core::Meta::new(x.shape().clone(), Dtype::I32));
-    let y = traced.add(&x)?;
-    assert!(y.is_traced());
-    assert!(matches!(y.nonzero(), Err(Error::InTrace("nonzero"))));
-    assert!(matches!(y.unique(), Err(Error::InTrace("unique"))));
-    assert!(matches!(y.bincount(None, 0), Err(Error::InTrace("bincount"))));
-    assert!(matches!(x.get(&index![&y.astype(Dtype::Bool)?]), Err(Error::InTrace("get"))));
-    assert!(matches!(y.to_vec::<i32>(), Err(Error::InTrace(_))));
-    // A shape that is given needs no values, nor does one value for all places of a mask.
-    assert_eq!(dims(&y.unique_sized(2, None)?.values), [2]);
-    assert_eq!(dims(&x.set(&index![&y.astype(Dtype::Bool)?], &Array::from_scalar(1i32))?), [3]);
+    let refuses = |r: Result<()>, name: &str| matches!(r, Err(Error::InTrace { op, .. }) if op == name);
+    let inside = |traced: &Array| {
+        let y = traced.add(&x)?;
+        assert_eq!(y.awaits(), Some("vmap"));
+        let mask = y.astype(Dtype::Bool)?;
+        assert!(refuses(y.nonzero().map(drop), "nonzero"));
+        assert!(refuses(y.unique().map(drop), "unique"));
+        assert!(refuses(y.bincount(None, 0).map(drop), "bincount"));
+        assert!(refuses(x.get(&index![&mask]).map(drop), "get"));
+        assert!(matches!(y.to_vec::<i32>(), Err(Error::InTrace { transform: "vmap", .. })));
+        // A shape that is given needs no values, nor does one value for all places of a mask.
+        assert_eq!(dims(&y.unique_sized(2, None)?.values), [2]);
+        assert_eq!(dims(&x.set(&index![&mask], &Array::from_scalar(1i32))?), [3]);
+        y.square()
+    };
+    let y = vmap(inside, 0, 0)(&count(&[2, 3])?)?;
+    assert_eq!(values(&y)?, [0, 4, 16, 9, 25, 49]);
     Ok(())
 }
+

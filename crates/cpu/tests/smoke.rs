@@ -1,6 +1,6 @@
 //! Graphs evaluate from end to end on the CPU backend.
 
-use olivine_core::{Array, Dtype, Result};
+use olivine_core::{Array, Dtype, Error, Result};
 
 fn cpu() {
     olivine_cpu::register();
@@ -53,5 +53,27 @@ fn conversions_are_defined_at_the_ends() -> Result<()> {
     let d = Array::from_slice(&[-1i32, -2, 2, 0], &[4])?;
     assert_eq!(i.floor_divide(&d)?.to_vec::<i32>()?, [i32::MIN, -4, -4, 0]);
     assert_eq!(i.remainder(&d)?.to_vec::<i32>()?, [0, -1, 1, 0]);
+    Ok(())
+}
+
+#[test]
+fn elements_that_do_not_fit_the_host_are_an_error() -> Result<()> {
+    cpu();
+    for a in [Array::zeros(&[1 << 40], Dtype::F32)?, Array::ones(&[1], Dtype::F32)?.broadcast_to(&[1 << 40])?]
+    {
+        assert!(matches!(a.to_vec::<f32>(), Err(Error::OutOfMemory { op: "to_vec", .. })));
+        assert!(matches!(a.to_bytes(), Err(Error::OutOfMemory { op: "to_bytes", .. })));
+    }
+    Ok(())
+}
+
+#[test]
+fn steps_beyond_an_axis_leave_its_first_element() -> Result<()> {
+    cpu();
+    let x = Array::arange(0.0, 6.0, 1.0, Dtype::F32)?.reshape(&[2, 3])?;
+    assert_eq!(x.slice(&[(None, None, i64::MAX)])?.to_vec::<f32>()?, [0.0, 1.0, 2.0]);
+    assert_eq!(x.slice(&[(None, None, i64::MIN)])?.to_vec::<f32>()?, [3.0, 4.0, 5.0]);
+    let all = (Some(i64::MIN), Some(i64::MAX), i64::MAX);
+    assert_eq!(x.slice(&[all, all])?.to_vec::<f32>()?, [0.0]);
     Ok(())
 }

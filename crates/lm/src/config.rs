@@ -19,7 +19,19 @@ pub fn parse<C: DeserializeOwned>(config: &Value) -> Result<C> {
 
 /// Refuses settings that would make no model, before anything is built from them.
 pub fn check(what: &str, holds: bool) -> Result<()> {
-    if holds { Ok(()) } else { Err(Error::value("config", format!("{what} does not hold"))) }
+    if holds { Ok(()) } else { Err(Error::value("config", format!("{what}: this does not hold"))) }
+}
+
+/// Refuses heads whose features together are more than any layer has, so that sizes made of them cannot
+/// overflow.
+pub fn check_heads(heads: usize, features: usize) -> Result<()> {
+    match heads.checked_mul(features) {
+        Some(n) if n <= 1 << 31 => Ok(()),
+        Some(_) | None => Err(Error::value(
+            "config",
+            format!("{heads} heads of {features} features are more than a layer has"),
+        )),
+    }
 }
 
 /// Rotary embedding: the one or the other spelling of Hugging Face transformers.

@@ -154,5 +154,5 @@ fn what_cannot_be_generated_is_an_error() {
     assert_eq!(fails(&[1], o), "[generate] prefill_chunk is 0");
     let sampler = SamplerOptions { temperature: -1.0, ..Default::default() };
     let o = GenerateOptions { sampler, ..options(1) };
-    assert_eq!(fails(&[1], o), "[sampler] temperature is 0 or more, got -1");
+    assert_eq!(fails(&[1], o), "[sampler] temperature is finite and 0 or more, got -1");
 }

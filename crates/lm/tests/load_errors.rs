@@ -58,17 +58,17 @@ fn an_unknown_architecture_names_the_known_ones() {
 #[test]
 fn settings_that_make_no_model() {
     let cases: &[(&str, Value, &str)] = &[
-        ("num_attention_heads", json!(0), "num_attention_heads > 0 does not hold"),
+        ("num_attention_heads", json!(0), "num_attention_heads > 0: this does not hold"),
         (
             "num_key_value_heads",
             json!(3),
-            "num_attention_heads is a multiple of num_key_value_heads does not hold",
+            "num_attention_heads is a multiple of num_key_value_heads: this does not hold",
         ),
         ("head_dim", json!(13), "rotates pairs of features, got 13 features"),
         ("vocab_size", json!("many"), "invalid type: string \"many\""),
         ("hidden_size", json!(u64::MAX), "more elements than memory can hold"),
         ("num_hidden_layers", json!(1u64 << 40), "1099511627776 layers, but only"),
-        ("hidden_act", json!("relu"), "hidden_act is \"silu\" does not hold"),
+        ("hidden_act", json!("relu"), "hidden_act is \"silu\": this does not hold"),
         ("rope_parameters", json!({"rope_type": "magic"}), "rope type \"magic\" is not supported"),
         ("rope_parameters", json!({"rope_type": "linear"}), "rope of type linear lacks factor"),
         ("rope_parameters", json!({"rope_theta": -1.0}), "base is a positive number, got -1"),

@@ -1,7 +1,7 @@
 //! Normalisation.
 
 use crate::{Module, Visitor, join};
-use olivine_core::{Array, Dtype, Result};
+use olivine_core::{Array, Dtype, Error, Result};
 
 /// `x / sqrt(mean(x^2) + eps) * weight` over the last axis (Zhang and Sennrich 2019).
 ///
@@ -17,7 +17,13 @@ pub struct RmsNorm {
 
 impl RmsNorm {
     /// A factor of one.
+    ///
+    /// # Errors
+    /// `Value` when `eps` is negative or not finite.
     pub fn new(features: usize, eps: f32) -> Result<RmsNorm> {
+        if !(eps.is_finite() && eps >= 0.0) {
+            return Err(Error::value("rms_norm", format!("eps is finite and 0 or more, got {eps}")));
+        }
         Ok(RmsNorm { weight: Array::ones(&[features], Dtype::F32)?, eps })
     }
 

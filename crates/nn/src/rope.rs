@@ -59,15 +59,21 @@ pub struct Rope {
     amplitude: f32,
 }
 
+/// More features than any head has; settings beyond are damaged, and tables for them fill memory.
+const MOST_FEATURES: usize = 1 << 20;
+
 impl Rope {
     /// Rotation of the first `dims` features, by halves (`i` with `i + dims / 2`) or, when `traditional`, by
     /// neighbours (`2i` with `2i + 1`).
     ///
     /// # Errors
-    /// `Value` when `dims` is odd or zero, or a factor or the base is not a positive number.
+    /// `Value` when `dims` is odd, zero or absurd, or a factor or the base is not a positive number.
     pub fn new(dims: usize, base: f32, traditional: bool, scaling: &RopeScaling) -> Result<Rope> {
         if dims == 0 || !dims.is_multiple_of(2) {
             return Err(Error::value("rope", format!("rotates pairs of features, got {dims} features")));
+        }
+        if dims > MOST_FEATURES {
+            return Err(Error::value("rope", format!("{dims} features are more than {MOST_FEATURES}")));
         }
         positive("base", base)?;
         let mut rope = Rope { dims, traditional, base, scale: 1.0, freqs: None, amplitude: 1.0 };
@@ -240,6 +246,8 @@ mod tests {
         let refused = |dims, base, scaling: RopeScaling| Rope::new(dims, base, false, &scaling).unwrap_err();
         let e = refused(5, 1e4, RopeScaling::None);
         assert_eq!(e.to_string(), "[rope] rotates pairs of features, got 5 features");
+        let e = refused(1 << 40, 1e4, RopeScaling::Divided(Vec::new()));
+        assert_eq!(e.to_string(), "[rope] 1099511627776 features are more than 1048576");
         let e = refused(4, f32::NAN, RopeScaling::None);
         assert_eq!(e.to_string(), "[rope] base is a positive number, got NaN");
         let e = refused(4, 1e4, RopeScaling::Linear { factor: 0.0 });

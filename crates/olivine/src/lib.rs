@@ -26,6 +26,15 @@ pub use olivine_tokenize as tokenize;
 /// holds this crate is loaded; calling it again does nothing.
 pub fn register_backends() {
     olivine_cpu::register();
+    olivine_cuda::register();
+}
+
+/// The GPU that is used where none is named.
+///
+/// # Errors
+/// `Device` saying what is missing: no GPU, or a library, and how to install it.
+pub fn gpu() -> Result<Device> {
+    olivine_cuda::probe().map(|_| Device::new(DeviceKind::Cuda, 0))
 }
 
 extern "C" fn register_at_load() {

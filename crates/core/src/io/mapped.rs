@@ -38,11 +38,14 @@ impl Mapped {
     pub fn open(op: &'static str, path: impl AsRef<Path>) -> Result<Arc<Mapped>> {
         let path = path.as_ref();
         let io = |e: std::io::Error| Error::io(op, path, e);
+        let regular = |m: std::fs::Metadata| match m.is_file() {
+            true => Ok(m),
+            false => Err(Error::io(op, path, "not a regular file")),
+        };
+        // Asked before, since opening a pipe waits for a writer, and after, since it may be another file.
+        regular(std::fs::metadata(path).map_err(io)?)?;
         let file = File::open(path).map_err(io)?;
-        let meta = file.metadata().map_err(io)?;
-        if !meta.is_file() {
-            return Err(Error::io(op, path, "not a regular file"));
-        }
+        let meta = regular(file.metadata().map_err(io)?)?;
         let content = if meta.len() == 0 {
             Content::Memory(Vec::new())
         } else {

@@ -2,7 +2,7 @@
 
 use super::{Cotangents, Grad, Index, Op, ScatterMode};
 use crate::shape::Shape;
-use crate::transforms::prefixed;
+use crate::transforms::{prefixed, unrolled};
 use crate::{Array, Dtype, Result};
 use smallvec::SmallVec;
 
@@ -11,6 +11,7 @@ impl Index {
         match self {
             Index::Gather { .. } | Index::TakeAlong { .. } => Grad::Linear(transpose),
             Index::Scatter { .. } | Index::PutAlong { .. } => Grad::Explicit { jvp, vjp },
+            Index::SearchSorted { .. } => Grad::NonDiff,
         }
     }
 }
@@ -18,56 +19,65 @@ impl Index {
 /// What was read adds up where it was read.
 fn transpose(op: &Op, inputs: &[Array], cotangents: &[Option<Array>], i: usize) -> Result<Option<Array>> {
     let (Op::Index(index), Some(c), 0) = (op, &cotangents[0], i) else { return Ok(None) };
-    let zeros = inputs[0].full_like(0.0)?;
-    Place::of(index, inputs).write(ScatterMode::Add, &zeros, c).map(Some)
+    let Some(place) = Place::of(index, inputs) else { return Ok(None) };
+    place.write(ScatterMode::Add, &inputs[0].full_like(0.0)?, c).map(Some)
 }
 
 /// The positions of an operation, for reading and writing other arrays there.
 struct Place<'a> {
-    index: &'a Index,
+    way: Way,
     indices: &'a [Array],
-    /// Window of a gather.
-    sizes: Shape,
+}
+
+/// How index arrays mean positions.
+enum Way {
+    /// Windows, as [`Index::Gather`] reads them.
+    Windows { axes: SmallVec<[u8; 4]>, sizes: Shape },
+    /// Single elements, as [`Index::TakeAlong`] reads them.
+    Along { axis: usize },
 }
 
 impl<'a> Place<'a> {
-    fn of(index: &'a Index, inputs: &'a [Array]) -> Place<'a> {
-        let (indices, sizes) = match index {
-            Index::Gather { sizes, .. } => (&inputs[1..], sizes.clone()),
-            Index::Scatter { .. } => {
-                let at = inputs.get(2).map_or(0, Array::rank);
-                (&inputs[2..], Shape::new(&inputs[1].shape()[at..]))
+    fn of(index: &Index, inputs: &'a [Array]) -> Option<Place<'a>> {
+        let (way, indices) = match index {
+            Index::Gather { sizes, axes } => {
+                (Way::Windows { axes: axes.clone(), sizes: sizes.clone() }, &inputs[1..])
             }
-            Index::TakeAlong { .. } | Index::PutAlong { .. } => (&inputs[1..2], Shape::scalar()),
+            Index::Scatter { axes, .. } => {
+                let at = inputs.get(2).map_or(0, Array::rank);
+                let sizes = Shape::new(&inputs[1].shape()[at..]);
+                (Way::Windows { axes: axes.clone(), sizes }, &inputs[2..])
+            }
+            Index::TakeAlong { axis } | Index::PutAlong { axis, .. } => {
+                (Way::Along { axis: *axis }, &inputs[1..2])
+            }
+            Index::SearchSorted { .. } => return None,
         };
-        Place { index, indices, sizes }
+        Some(Place { way, indices })
     }
 
     fn read(&self, x: &Array) -> Result<Array> {
-        let mut all = vec![x.clone()];
-        all.extend_from_slice(self.indices);
-        let op = match self.index {
-            Index::Gather { axes, .. } | Index::Scatter { axes, .. } => {
-                Index::Gather { axes: axes.clone(), sizes: self.sizes.clone() }
-            }
-            Index::TakeAlong { axis } | Index::PutAlong { axis, .. } => Index::TakeAlong { axis: *axis },
+        let op = match &self.way {
+            Way::Windows { axes, sizes } => Index::Gather { axes: axes.clone(), sizes: sizes.clone() },
+            Way::Along { axis } => Index::TakeAlong { axis: *axis },
         };
+        let all: Vec<Array> = std::iter::once(x).chain(self.indices).cloned().collect();
         Array::from_op(Op::Index(op), &all)
     }
 
     fn write(&self, mode: ScatterMode, x: &Array, values: &Array) -> Result<Array> {
-        let (op, mut all) = match self.index {
-            Index::Gather { axes, .. } | Index::Scatter { axes, .. } => {
-                (Index::Scatter { axes: axes.clone(), mode }, vec![x.clone(), values.clone()])
+        let mut all = vec![x.clone()];
+        all.extend_from_slice(self.indices);
+        let op = match &self.way {
+            Way::Windows { axes, .. } => {
+                all.insert(1, values.clone());
+                Index::Scatter { axes: axes.clone(), mode }
             }
-            Index::TakeAlong { axis } | Index::PutAlong { axis, .. } => {
-                (Index::PutAlong { axis: *axis, mode }, vec![x.clone()])
+            Way::Along { axis } => {
+                all.push(values.clone());
+                Index::PutAlong { axis: *axis, mode }
             }
         };
-        all.extend_from_slice(self.indices);
-        if matches!(op, Index::PutAlong { .. }) {
-            all.push(values.clone());
-        }
         Array::from_op(Op::Index(op), &all)
     }
 }
@@ -135,15 +145,15 @@ fn parts(index: &Index) -> Option<(ScatterMode, usize)> {
     match index {
         Index::Scatter { mode, .. } => Some((*mode, 1)),
         Index::PutAlong { mode, .. } => Some((*mode, 2)),
-        Index::Gather { .. } | Index::TakeAlong { .. } => None,
+        Index::Gather { .. } | Index::TakeAlong { .. } | Index::SearchSorted { .. } => None,
     }
 }
 
 fn jvp(op: &Op, inputs: &[Array], outputs: &[Array], tangents: &[Option<Array>]) -> Result<Cotangents> {
     let none = Cotangents::from_iter([None]);
     let Op::Index(index) = op else { return Ok(none) };
-    let Some((mode, at)) = parts(index) else { return Ok(none) };
-    let (x, u, place) = (&inputs[0], &inputs[at], Place::of(index, inputs));
+    let (Some((mode, at)), Some(place)) = (parts(index), Place::of(index, inputs)) else { return Ok(none) };
+    let (x, u) = (&inputs[0], &inputs[at]);
     let s = slopes(mode, &place, x, u, &outputs[0])?;
     let old = match &tangents[0] {
         Some(t) => times(t, &s.by_old)?,
@@ -165,8 +175,8 @@ fn vjp(
 ) -> Result<Cotangents> {
     let mut back: Cotangents = SmallVec::from_elem(None, inputs.len());
     let (Op::Index(index), Some(c)) = (op, &cotangents[0]) else { return Ok(back) };
-    let Some((mode, at)) = parts(index) else { return Ok(back) };
-    let (x, u, place) = (&inputs[0], &inputs[at], Place::of(index, inputs));
+    let (Some((mode, at)), Some(place)) = (parts(index), Place::of(index, inputs)) else { return Ok(back) };
+    let (x, u) = (&inputs[0], &inputs[at]);
     let s = slopes(mode, &place, x, u, &outputs[0])?;
     if wanted[0] {
         back[0] = Some(times(c, &adjoint(s.by_old)?)?);
@@ -222,6 +232,9 @@ pub(super) fn batched(op: &Op, inputs: &[Array], flags: &[bool], n: usize) -> Re
             }
             (Index::Scatter { axes: shift(axes), mode: *mode }, all)
         }
+        // The place of many values among one run of numbers; each run of numbers has a search of its own.
+        Index::SearchSorted { .. } if !flags[0] => (index.clone(), inputs.to_vec()),
+        Index::SearchSorted { .. } => return unrolled(op, inputs, flags, n),
         Index::TakeAlong { axis } => (Index::TakeAlong { axis: axis + 1 }, vec![full(0)?, full(1)?]),
         Index::PutAlong { axis, mode } => {
             (Index::PutAlong { axis: axis + 1, mode: *mode }, vec![full(0)?, full(1)?, full(2)?])

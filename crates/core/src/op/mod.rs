@@ -10,10 +10,16 @@ mod arg;
 mod attention;
 mod binary;
 mod cast;
+mod conv;
+mod conv_rules;
 mod create;
 mod custom;
+mod fft;
+mod fft_rules;
 mod index;
 mod index_rules;
+mod linalg;
+mod linalg_rules;
 mod matmul;
 mod norm;
 mod quant;
@@ -31,9 +37,12 @@ mod view;
 pub use arg::{Arg, ArgKind};
 pub use attention::{Attention, MaskKind};
 pub use binary::Binary;
+pub use conv::Conv;
 pub use create::{Create, Source, SourceRef};
 pub use custom::{CustomOp, CustomRef};
+pub use fft::{Fft, FftKind, Hadamard};
 pub use index::{Index, ScatterMode};
+pub use linalg::Linalg;
 pub use matmul::Matmul;
 pub use norm::Norm;
 pub use quant::{Affine, Packing, Quant};
@@ -117,6 +126,14 @@ pub enum Op {
     Index(Index),
     /// Products of matrices.
     Matmul(Matmul),
+    /// Convolution.
+    Conv(Conv),
+    /// Fourier transform.
+    Fft(Fft),
+    /// Walsh-Hadamard transform.
+    Hadamard(Hadamard),
+    /// Factorizations and systems of equations.
+    Linalg(Linalg),
     /// Random bits.
     Random(Random),
     /// Packed weights.
@@ -167,6 +184,8 @@ pub enum Grad {
     Multilinear(Transpose),
     /// The composite is differentiated.
     ViaFallback,
+    /// The forward rule, which has to be linear in the tangents; backward is its transpose.
+    Forward(Jvp),
     /// Both directions by rules of its own, where that is faster or more exact.
     Explicit {
         /// Forward.
@@ -220,6 +239,10 @@ impl Op {
             Op::Update(o) => o.name(),
             Op::Index(o) => o.name(),
             Op::Matmul(o) => o.name(),
+            Op::Conv(o) => o.name(),
+            Op::Fft(o) => o.name(),
+            Op::Hadamard(_) => "hadamard_transform",
+            Op::Linalg(o) => o.name(),
             Op::Random(o) => o.name(),
             Op::Quant(o) => o.name(),
             Op::Norm(o) => o.name(),
@@ -248,6 +271,10 @@ impl Op {
             Op::Update(o) => o.infer(inputs),
             Op::Index(o) => o.infer(inputs),
             Op::Matmul(o) => o.infer(inputs),
+            Op::Conv(o) => o.infer(inputs),
+            Op::Fft(o) => o.infer(inputs),
+            Op::Hadamard(o) => o.infer(inputs),
+            Op::Linalg(o) => o.infer(inputs),
             Op::Random(o) => o.infer(inputs),
             Op::Quant(o) => o.infer(inputs),
             Op::Norm(o) => o.infer(inputs),
@@ -274,6 +301,10 @@ impl Op {
             Op::Update(o) => o.grad(),
             Op::Index(o) => o.grad(),
             Op::Matmul(o) => o.grad(),
+            Op::Conv(o) => o.grad(),
+            Op::Fft(o) => o.grad(),
+            Op::Hadamard(o) => o.grad(),
+            Op::Linalg(o) => o.grad(),
             Op::Quant(o) => o.grad(),
             Op::Norm(_) | Op::Rope(_) | Op::Attention(_) => Grad::ViaFallback,
             Op::Softmax(o) => o.grad(),
@@ -301,6 +332,10 @@ impl Op {
             | Op::Update(_)
             | Op::Index(_)
             | Op::Matmul(_)
+            | Op::Conv(_)
+            | Op::Fft(_)
+            | Op::Hadamard(_)
+            | Op::Linalg(_)
             | Op::Random(_)
             | Op::Quant(_)
             | Op::Norm(_)
@@ -325,6 +360,9 @@ impl Op {
             Op::Update(_) => Batch::ShiftAxes(update::batched),
             Op::Index(_) => Batch::Explicit(index_rules::batched),
             Op::Matmul(_) => Batch::Explicit(matmul::batched),
+            Op::Conv(_) => Batch::Explicit(conv_rules::batched),
+            Op::Fft(_) => Batch::ShiftAxes(fft_rules::batched),
+            Op::Hadamard(_) | Op::Linalg(_) => Batch::LeadingDims,
             Op::Random(_) => Batch::LeadingDims,
             Op::Quant(_) => Batch::Explicit(quant::batched),
             Op::Norm(_) => Batch::Explicit(norm::batched),
@@ -360,6 +398,10 @@ impl Op {
             | Op::Arg(_)
             | Op::View(_)
             | Op::Update(_)
+            | Op::Conv(_)
+            | Op::Fft(_)
+            | Op::Hadamard(_)
+            | Op::Linalg(_)
             | Op::Random(_) => None,
         }
     }
@@ -380,6 +422,10 @@ impl Op {
             | Op::Update(_)
             | Op::Index(_)
             | Op::Matmul(_)
+            | Op::Conv(_)
+            | Op::Fft(_)
+            | Op::Hadamard(_)
+            | Op::Linalg(_)
             | Op::Random(_)
             | Op::Quant(_)
             | Op::Norm(_)

@@ -39,9 +39,14 @@ impl Softmax {
         let x = &inputs[0];
         let h = if x.dtype().size() < 4 { x.astype(crate::Dtype::F32)? } else { x.clone() };
         let max = h.max(&[-1], true)?;
-        // An infinite maximum must not give inf - inf.
-        let finite = max.abs()?.less(&max.scalar_like(f64::INFINITY))?;
-        let shift = Array::select(&finite, &max, &max.full_like(0.0)?)?;
+        let shift = match self {
+            // Rows with an infinite maximum have no softmax: inf - inf makes them NaN.
+            Softmax::Softmax => max,
+            Softmax::LogSumExp => {
+                let finite = max.abs()?.less(&max.scalar_like(f64::INFINITY))?;
+                Array::select(&finite, &max, &max.full_like(0.0)?)?
+            }
+        };
         let e = h.subtract(&shift)?.exp()?;
         let sum = e.sum(&[-1], true)?;
         let y = match self {

@@ -1,7 +1,7 @@
 //! The same elements under another shape. Views share memory; only a reshape that strides do not allow
 //! copies.
 
-use super::{Grad, Meta, Metas, Op, Update, arity, one};
+use super::{Grad, Index, Meta, Metas, Op, ScatterMode, Update, arity, one};
 use crate::layout::Layout;
 use crate::shape::Shape;
 use crate::transforms::prefixed;
@@ -43,8 +43,6 @@ pub enum View {
     },
     /// Row-major in memory, copied where the argument is not.
     Contiguous,
-    /// The argument, which derivatives take for a constant.
-    Detach,
     /// The first arguments, as many as stated, once the others are scheduled too.
     Depends(usize),
     /// Parts of the given sizes along an axis, one result each.
@@ -68,7 +66,6 @@ impl View {
             View::Bitcast(_) => "view",
             View::Strided { .. } => "as_strided",
             View::Contiguous => "contiguous",
-            View::Detach => "stop_gradient",
             View::Depends(_) => "depends",
             View::Split { .. } => "split",
         }
@@ -150,7 +147,7 @@ impl View {
                 }
                 one(shape, x.dtype)
             }
-            View::Contiguous | View::Detach | View::Depends(_) => one(x.shape.clone(), x.dtype),
+            View::Contiguous | View::Depends(_) => one(x.shape.clone(), x.dtype),
             View::Split { axis, sizes } => {
                 let Some(&n) = x.shape.get(*axis) else {
                     return refuse(format!("axis {axis} is out of range for shape {}", x.shape));
@@ -204,14 +201,20 @@ impl View {
             | View::Reshape(_)
             | View::Transpose(_)
             | View::Slice { .. }
+            | View::Strided { .. }
+            | View::Contiguous
+            | View::Depends(_)
             | View::Split { .. } => Grad::Linear(transpose),
         }
     }
 }
 
-fn transpose(op: &Op, inputs: &[Array], cotangents: &[Option<Array>], _: usize) -> Result<Option<Array>> {
+fn transpose(op: &Op, inputs: &[Array], cotangents: &[Option<Array>], i: usize) -> Result<Option<Array>> {
     let x = &inputs[0];
     let Op::View(view) = op else { return Ok(None) };
+    if let View::Depends(_) = view {
+        return Ok(cotangents.get(i).cloned().flatten());
+    }
     if let View::Split { axis, sizes } = view {
         let parts = cotangents
             .iter()
@@ -225,7 +228,16 @@ fn transpose(op: &Op, inputs: &[Array], cotangents: &[Option<Array>], _: usize) 
     }
     let Some(c) = &cotangents[0] else { return Ok(None) };
     let back = match view {
-        View::Identity => c.clone(),
+        View::Identity | View::Contiguous => c.clone(),
+        View::Strided { shape, strides, offset } => {
+            // What was read adds up where it was read.
+            let all = Array::arange_int(0, x.size() as i64, 1, Dtype::I64)?;
+            let read = View::Strided { shape: shape.clone(), strides: strides.clone(), offset: *offset };
+            let at = Array::from_op(Op::View(read), &[all])?;
+            let add = Index::Scatter { axes: SmallVec::from_slice(&[0]), mode: ScatterMode::Add };
+            let zeros = Array::zeros(&[x.size()], x.dtype())?;
+            Array::from_op(Op::Index(add), &[zeros, c.expand_dims(&[-1])?, at])?.reshape(x.shape())?
+        }
         View::Broadcast(to) => {
             let lead = to.rank() - x.rank();
             let axes: Vec<i32> = (0..to.rank())
@@ -246,7 +258,7 @@ fn transpose(op: &Op, inputs: &[Array], cotangents: &[Option<Array>], _: usize) 
             let write = Update::Slice { start: start.clone(), step: step.clone() };
             Array::from_op(Op::Update(write), &[x.full_like(0.0)?, c.clone()])?
         }
-        View::StopGradient | View::Bitcast(_) | View::Split { .. } => return Ok(None),
+        View::StopGradient | View::Bitcast(_) | View::Depends(_) | View::Split { .. } => return Ok(None),
     };
     Ok(Some(back))
 }
@@ -257,6 +269,13 @@ pub(super) fn batched(op: &Op, inputs: &[Array], n: usize) -> Result<Vec<Array>>
     let shifted = match view {
         View::Identity => View::Identity,
         View::StopGradient => View::StopGradient,
+        View::Contiguous => View::Contiguous,
+        View::Depends(kept) => View::Depends(*kept),
+        View::Strided { shape, strides, offset } => View::Strided {
+            shape: prefixed(n, shape),
+            strides: std::iter::once((x.size() / n.max(1)) as isize).chain(strides.iter().copied()).collect(),
+            offset: *offset,
+        },
         View::Broadcast(to) => {
             // New axes go between the batch and the rest.
             let mut dims: Vec<usize> = vec![1; to.rank() + 2 - x.rank()];

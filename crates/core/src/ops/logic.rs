@@ -1,7 +1,7 @@
 //! What numbers are: finite, equal, close, and what takes the place of those that are not finite.
 
 use crate::dtype::{Dtype, Kind, Scalar};
-use crate::op::{Op, Unary, View};
+use crate::op::{Op, Unary};
 use crate::shape::Shape;
 use crate::{Array, Complex64, Result};
 
@@ -26,11 +26,6 @@ impl Array {
             return of_real(self.clone());
         }
         Array::from_op(Op::Unary(op), std::slice::from_ref(self))
-    }
-
-    /// The array itself, which derivatives take for a constant.
-    pub fn stop_gradient(&self) -> Result<Array> {
-        Array::from_op(Op::View(View::Detach), std::slice::from_ref(self))
     }
 
     fn nowhere(&self) -> Result<Array> {

@@ -2,6 +2,7 @@
 
 mod arrange;
 mod contract;
+mod conv;
 mod create;
 mod einsum;
 mod elementwise;
@@ -23,6 +24,7 @@ mod values;
 
 pub use arrange::{Indexing, broadcast_arrays, broadcast_shapes, depends, meshgrid};
 pub use contract::{inner, kron, outer, tensordot, tensordot_last, vecdot};
+pub use conv::{ConvParams, ConvolveMode, convolve};
 pub use einsum::{EinsumPath, einsum, einsum_path};
 pub use fast::Mask;
 pub use indexing::{At, IndexItem};

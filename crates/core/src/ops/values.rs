@@ -14,10 +14,10 @@ use crate::{Array, Error, Result};
 /// # Errors
 /// `InTrace` for arguments of a traced function and what depends on them; whatever evaluation gives.
 pub(super) fn known<T: HostElement>(op: &'static str, a: &Array) -> Result<Vec<T>> {
-    if a.is_traced() {
-        return Err(Error::InTrace(op));
+    match a.awaits() {
+        Some(transform) => Err(Error::InTrace { op, transform }),
+        None => a.to_vec(),
     }
-    a.to_vec()
 }
 
 /// Integer type of positions among `n` elements.

@@ -19,7 +19,7 @@ pub use tree::Tree;
 pub use vjp::{Loss, grad, value_and_grad, vjp, vjp_arrays};
 pub use vmap::{Axes, Axis, vmap, vmap_arrays};
 
-pub(crate) use rules::prefixed;
+pub(crate) use rules::{prefixed, unrolled};
 pub(crate) use vmap::batch_function;
 
 use crate::op::Cotangents;

@@ -1,7 +1,7 @@
 //! What the classes of [`Grad`] and [`Batch`] mean: one place for all operations.
 
 use super::{fallback_jvp, fallback_vjp};
-use crate::op::{Batch, Cotangents, Create, Grad, Op, Partial};
+use crate::op::{Batch, Cotangents, Create, Grad, Jvp, Op, Partial};
 use crate::shape::Shape;
 use crate::{Array, Error, Result};
 use smallvec::SmallVec;
@@ -27,6 +27,7 @@ pub(super) fn vjp(
             each(&|i| transpose(op, inputs, cotangents, i))
         }
         Grad::ViaFallback => fallback_vjp(|x| composite(op, x), inputs, cotangents, wanted),
+        Grad::Forward(jvp) => transposed(jvp, op, inputs, outputs, cotangents, wanted),
         Grad::Explicit { vjp, .. } => vjp(op, inputs, outputs, cotangents, wanted),
     }
 }
@@ -72,8 +73,26 @@ pub(super) fn jvp(
             Ok(sum)
         }
         Grad::ViaFallback => fallback_jvp(|x| composite(op, x), inputs, tangents),
-        Grad::Explicit { jvp, .. } => jvp(op, inputs, outputs, tangents),
+        Grad::Forward(jvp) | Grad::Explicit { jvp, .. } => jvp(op, inputs, outputs, tangents),
     }
+}
+
+/// The transpose of a forward rule, which is linear in the tangents wherever they are taken.
+fn transposed(
+    jvp: Jvp,
+    op: &Op,
+    inputs: &[Array],
+    outputs: &[Array],
+    cotangents: &[Option<Array>],
+    wanted: &[bool],
+) -> Result<Cotangents> {
+    let origin = inputs.iter().map(|x| x.full_like(0.0)).collect::<Result<Vec<_>>>()?;
+    let forward = |t: &[Array]| -> Result<Vec<Array>> {
+        let tangents: Vec<Option<Array>> = t.iter().zip(wanted).map(|(t, &w)| w.then(|| t.clone())).collect();
+        let pushed = jvp(op, inputs, outputs, &tangents)?;
+        pushed.into_iter().zip(outputs).map(|(p, y)| p.map_or_else(|| y.full_like(0.0), Ok)).collect()
+    };
+    fallback_vjp(forward, &origin, cotangents, wanted)
 }
 
 fn composite(op: &Op, inputs: &[Array]) -> Result<Vec<Array>> {
@@ -140,19 +159,23 @@ pub(super) fn batch(op: &Op, inputs: &[MaybeBatched], n: usize) -> Result<Vec<Ar
             let arrays: Vec<Array> = inputs.iter().map(|(a, _)| a.clone()).collect();
             super::vmap::batch_function(|x| composite(op, x), &arrays, &flags, n)
         }
-        Batch::Unrolled => unrolled(op, inputs, n),
+        Batch::Unrolled => {
+            let (arrays, flags): (Vec<Array>, Vec<bool>) = inputs.iter().cloned().unzip();
+            unrolled(op, &arrays, &flags, n)
+        }
     }
 }
 
 /// One call for each element.
-fn unrolled(op: &Op, inputs: &[MaybeBatched], n: usize) -> Result<Vec<Array>> {
-    let element = |(a, is_batched): &MaybeBatched, i: usize| {
+pub(crate) fn unrolled(op: &Op, inputs: &[Array], flags: &[bool], n: usize) -> Result<Vec<Array>> {
+    let element = |(a, is_batched): (&Array, &bool), i: usize| {
         if *is_batched { a.slice_axis(0, i, i + 1)?.squeeze(&[0]) } else { Ok(a.clone()) }
     };
     if n == 0 {
         // Of nothing: the shapes come from one element of zeros.
         let one: Vec<Array> = inputs
             .iter()
+            .zip(flags)
             .map(|(a, b)| if *b { Array::zeros(&a.shape()[1..], a.dtype()) } else { Ok(a.clone()) })
             .collect::<Result<_>>()?;
         let like = Array::from_op_multi(op.clone(), &one)?;
@@ -160,7 +183,7 @@ fn unrolled(op: &Op, inputs: &[MaybeBatched], n: usize) -> Result<Vec<Array>> {
     }
     let mut columns: Vec<Vec<Array>> = Vec::new();
     for i in 0..n {
-        let args: Vec<Array> = inputs.iter().map(|x| element(x, i)).collect::<Result<_>>()?;
+        let args: Vec<Array> = inputs.iter().zip(flags).map(|x| element(x, i)).collect::<Result<_>>()?;
         let outs = Array::from_op_multi(op.clone(), &args)?;
         columns.resize_with(outs.len(), Vec::new);
         columns.iter_mut().zip(outs).for_each(|(c, y)| c.push(y));

@@ -16,6 +16,7 @@ mod batch;
 mod blocked;
 mod few;
 mod kernel;
+mod lines;
 mod mat;
 mod scheme;
 mod scratch;
@@ -29,6 +30,7 @@ use half::{bf16, f16};
 pub use batch::{BatchMut, BatchRef, Offsets};
 use blocked::Job;
 use kernel::portable::Lanes;
+pub use lines::{Grid, Lines, gemm_lines};
 pub use mat::{C64, GemmError, MatMut, MatRef};
 use mat::{Raw, RawMut};
 use scheme::{Complex, Plain};
@@ -49,6 +51,9 @@ pub trait Element: sealed::Sealed + Copy + Send + Sync + 'static {
     /// Computes a product with instructions that the machine has.
     #[doc(hidden)]
     fn run(call: Call<Self>);
+    /// The same for a left operand that is made on the way.
+    #[doc(hidden)]
+    fn run_lines(call: lines::LinesCall<'_, Self>);
 }
 
 /// A checked product, on its way to the kernels.
@@ -156,6 +161,22 @@ macro_rules! element {
                         #[cfg(target_arch = "x86_64")]
                         Isa::Avx2 => run::<$avx2>(&call),
                         Isa::Portable => run::<$portable>(&call),
+                    }
+                }
+            }
+            fn run_lines(call: lines::LinesCall<'_, $elem>) {
+                // SAFETY: as above.
+                unsafe {
+                    match call.isa {
+                        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+                        Isa::Amx => lines::run::<$amx>(&call),
+                        #[cfg(target_arch = "x86_64")]
+                        Isa::Avx512Bf16 => lines::run::<$bf16>(&call),
+                        #[cfg(target_arch = "x86_64")]
+                        Isa::Avx512 => lines::run::<$avx512>(&call),
+                        #[cfg(target_arch = "x86_64")]
+                        Isa::Avx2 => lines::run::<$avx2>(&call),
+                        Isa::Portable => lines::run::<$portable>(&call),
                     }
                 }
             }

@@ -5,8 +5,12 @@
 
 pub mod arg;
 pub mod attention;
+pub mod conv;
+pub mod fft;
+pub mod hadamard;
 pub mod index;
 pub mod intmm;
+pub mod linalg;
 pub mod norm;
 pub mod operand;
 pub mod quant;

@@ -9,6 +9,7 @@ mod args;
 mod arrays;
 mod attention;
 mod create;
+mod dense;
 mod matmul;
 mod quant;
 mod rows;
@@ -47,6 +48,10 @@ pub fn supports(op: &Op, inputs: &[Meta]) -> Support {
         | Op::Update(_)
         | Op::Index(_)
         | Op::Matmul(_)
+        | Op::Conv(_)
+        | Op::Fft(_)
+        | Op::Hadamard(_)
+        | Op::Linalg(_)
         | Op::Random(_)
         | Op::Quant(_)
         | Op::Norm(_)
@@ -69,6 +74,10 @@ pub fn launch(ctx: &mut EvalCtx<'_>, queue: &Arc<HostQueue>) -> Result<()> {
         Op::Unary(_) | Op::Binary(_) | Op::Select | Op::Cast(_) => elementwise::launch_single(ctx, queue),
         Op::Fused(expr) => elementwise::launch(ctx, queue, expr),
         Op::Matmul(o) => matmul::matmul(ctx, queue, *o),
+        Op::Conv(o) => dense::conv(ctx, queue, o),
+        Op::Fft(o) => dense::fft(ctx, queue, *o),
+        Op::Hadamard(o) => dense::hadamard(ctx, queue, *o),
+        Op::Linalg(o) => dense::linalg(ctx, queue, *o),
         Op::Quant(o) => quant::quant(ctx, queue, *o),
         Op::Attention(o) => attention::attention(ctx, queue, *o),
         Op::Reduce(o) => arrays::reduce(ctx, queue, *o),

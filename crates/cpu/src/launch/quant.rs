@@ -144,18 +144,19 @@ pub(super) fn quant(ctx: &mut EvalCtx<'_>, queue: &Arc<HostQueue>, op: Quant) ->
             let n = ctx.outs[0].elements();
             queue.send("quantized_matmul", move || {
                 let shape = x.layout.shape();
-                let (all, cols) = w.extent();
+                let cols = w.extent().1;
                 let packed = w.scales.layout.shape();
                 let rows = packed[packed.rank() - 2];
                 let inner = shape[shape.rank() - 1];
                 // One matrix for all rows of x, or one for each matrix of x.
-                let batch = if packed.rank() == 2 { 1 } else { all / rows.max(1) };
+                let batch: usize = packed[..packed.rank() - 2].iter().product();
                 let per = shape.elements() / batch.max(1);
-                let (m, outer) = (per / inner.max(1), if transpose { rows } else { cols });
+                let outer = if transpose { rows } else { cols };
                 if n == 0 {
                     return Ok(());
                 }
-                let m = if inner == 0 { n / batch.max(1) / if transpose { rows } else { cols } } else { m };
+                // Rows of x, of which there are some also where they have no elements.
+                let m = per.checked_div(inner).unwrap_or_else(|| n / batch.max(1) / outer);
                 for i in 0..batch {
                     let part = |a: &Arg, at: usize, len: usize| {
                         let mut p = a.clone();

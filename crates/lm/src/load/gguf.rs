@@ -116,7 +116,12 @@ impl Reader<'_> {
     }
 
     fn float(&self, name: &str) -> Result<Option<f64>> {
-        self.metadata().get_f64(&self.key(name)).map_err(|e| self.fail(e))
+        let v = self.metadata().get_f64(&self.key(name)).map_err(|e| self.fail(e))?;
+        match v.filter(|v| !v.is_finite()) {
+            // JSON, which settings pass through, has no such number.
+            Some(bad) => Err(Error::io(OP, self.file.path(), format!("{} is {bad}", self.key(name)))),
+            None => Ok(v),
+        }
     }
 
     fn text(&self, name: &str) -> Result<Option<&str>> {

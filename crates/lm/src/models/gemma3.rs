@@ -101,6 +101,7 @@ impl Config {
         config::check("num_key_value_heads > 0", self.num_key_value_heads > 0)?;
         let grouped = self.num_attention_heads.is_multiple_of(self.num_key_value_heads);
         config::check("num_attention_heads is a multiple of num_key_value_heads", grouped)?;
+        config::check_heads(self.num_attention_heads, self.head_dim)?;
         config::check("sliding_window > 0", self.sliding_window > 0)?;
         config::check("sliding_window_pattern > 0", self.sliding_window_pattern > 0)?;
         config::check("query_pre_attn_scalar > 0", self.query_pre_attn_scalar > 0.0)?;

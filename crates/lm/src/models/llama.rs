@@ -66,6 +66,7 @@ impl Config {
         config::check("num_key_value_heads > 0", self.kv_heads() > 0)?;
         let grouped = self.num_attention_heads.is_multiple_of(self.kv_heads());
         config::check("num_attention_heads is a multiple of num_key_value_heads", grouped)?;
+        config::check_heads(self.num_attention_heads, self.head_dim())?;
         config::check("sliding_window > 0", self.sliding_window != Some(0))?;
         config::check("hidden_act is \"silu\"", self.hidden_act == "silu")
     }

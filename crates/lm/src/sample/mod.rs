@@ -68,7 +68,7 @@ impl Sampler {
             Err(Error::value("sampler", format!("{name} is {range}, got {value}")))
         };
         if !(o.temperature.is_finite() && o.temperature >= 0.0) {
-            return refuse("temperature", "0 or more", o.temperature);
+            return refuse("temperature", "finite and 0 or more", o.temperature);
         }
         if !(0.0..=1.0).contains(&o.top_p) {
             return refuse("top_p", "between 0 and 1", o.top_p);
@@ -77,7 +77,7 @@ impl Sampler {
             return refuse("min_p", "between 0 and 1", o.min_p);
         }
         if !(o.repetition_penalty.is_finite() && o.repetition_penalty > 0.0) {
-            return refuse("repetition_penalty", "more than 0", o.repetition_penalty);
+            return refuse("repetition_penalty", "finite and more than 0", o.repetition_penalty);
         }
         if let Some((id, b)) = o.logit_bias.iter().find(|(_, b)| b.is_nan()) {
             return Err(Error::value("sampler", format!("the logit bias of token {id} is {b}")));

@@ -79,17 +79,17 @@ fn options_out_of_range_are_errors() {
     let d = SamplerOptions::default;
     assert_eq!(
         refused(SamplerOptions { temperature: -0.1, ..d() }),
-        "[sampler] temperature is 0 or more, got -0.1"
+        "[sampler] temperature is finite and 0 or more, got -0.1"
     );
     assert_eq!(
         refused(SamplerOptions { temperature: f32::NAN, ..d() }),
-        "[sampler] temperature is 0 or more, got NaN"
+        "[sampler] temperature is finite and 0 or more, got NaN"
     );
     assert_eq!(refused(SamplerOptions { top_p: 1.5, ..d() }), "[sampler] top_p is between 0 and 1, got 1.5");
     assert_eq!(refused(SamplerOptions { min_p: -1.0, ..d() }), "[sampler] min_p is between 0 and 1, got -1");
     assert_eq!(
         refused(SamplerOptions { repetition_penalty: 0.0, ..d() }),
-        "[sampler] repetition_penalty is more than 0, got 0"
+        "[sampler] repetition_penalty is finite and more than 0, got 0"
     );
     assert_eq!(
         refused(SamplerOptions { logit_bias: vec![(3, f32::NAN)], ..d() }),

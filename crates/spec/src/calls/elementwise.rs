@@ -97,7 +97,10 @@ calls! { "elementwise";
         let x = a.array(0)?;
         x.clip(a.opt_array_like(1, &x)?.as_ref(), a.opt_array_like(2, &x)?.as_ref())
     };
-    "where" => |a| a.pair_at(1, 2).and_then(|(x, y)| Array::select(&a.array(0)?, &x, &y));
+    "where" => |a| {
+        let condition = a.array(0)?;
+        a.pair_at(1, 2).and_then(|(x, y)| Array::select(&condition, &x, &y))
+    };
     "astype" => |a| a.array(0)?.astype(a.dtype_or(1, Dtype::F32)?);
     "silu" => |a| a.array(0)?.silu();
     "gelu" => |a| a.array(0)?.gelu();

@@ -76,8 +76,9 @@ impl Scratch {
     pub(super) fn take(bytes: usize) -> Self {
         let mut buffers = SPARE.take();
         for b in &mut buffers {
+            // Whole items of every size, whichever use the buffers next.
             if b.len() * 8 < bytes {
-                *b = vec![0; bytes.div_ceil(8)];
+                *b = vec![0; bytes.div_ceil(size_of::<Pair>()) * size_of::<Pair>() / 8];
             }
         }
         Scratch(buffers)
@@ -86,7 +87,12 @@ impl Scratch {
     /// Both buffers as `n` items, for which there is room. What is in them is left from before.
     pub(super) fn items<I: Item>(&mut self, n: usize) -> (&mut [I], &mut [I]) {
         let [a, b] = &mut self.0;
-        (&mut bytemuck::cast_slice_mut(a)[..n], &mut bytemuck::cast_slice_mut(b)[..n])
+        // Whole items only: what was kept from before may end within one.
+        let words = (n * size_of::<I>()).div_ceil(8);
+        (
+            &mut bytemuck::cast_slice_mut(&mut a[..words])[..n],
+            &mut bytemuck::cast_slice_mut(&mut b[..words])[..n],
+        )
     }
 }
 

@@ -193,3 +193,17 @@ fn misfits_are_errors() {
     let mut short = Bytes::zeros(8);
     assert!(matches!(run(&params, &x, short.mut_slice()), Err(Error::Value { op: "sort", .. })));
 }
+
+#[test]
+fn wide_items_fit_into_what_narrow_ones_left() {
+    let sorted = |n: usize, d: Dtype| {
+        let layout = Layout::contiguous(Shape::new(&[n]));
+        let (bytes, mut out) = (Bytes::zeros(n * d.size()), Bytes::zeros(4 * n));
+        let params = Sort { axis: 0, indices: true, descending: false, kth: None };
+        run(&params, &bytes.operand(&layout, d), out.mut_slice()).unwrap();
+        assert_eq!(out.typed::<u32>(), (0..n as u32).collect::<Vec<_>>());
+    };
+    // An odd number of words, kept for the next row, whose items are two words each.
+    sorted(5, Dtype::F32);
+    sorted(2, Dtype::U64);
+}

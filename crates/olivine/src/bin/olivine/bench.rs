@@ -35,6 +35,10 @@ pub fn run(a: &Arguments) -> Outcome {
         return Err(Failure::Message("[bench] the numbers of tokens and repetitions are at least 1".into()));
     }
     let loaded = a.model.open()?;
+    let context = loaded.info.context_length;
+    if a.prompt_tokens.saturating_add(a.gen_tokens) >= context {
+        return Err(too_long(a, context));
+    }
     let (mut prompt, mut generation, mut peak) = (Vec::new(), Vec::new(), 0);
     for repetition in 0..=a.repetitions {
         let stats = measure(&loaded, a)?;
@@ -93,13 +97,16 @@ fn measure(loaded: &Loaded, a: &Arguments) -> Outcome<lm::Stats> {
     }
     let stats = generation.stats().clone();
     if stats.generation_tokens <= a.gen_tokens {
-        let msg = format!(
-            "[bench] {} prompt and {} generated tokens do not fit the context of {}",
-            a.prompt_tokens, a.gen_tokens, loaded.info.context_length
-        );
-        return Err(Failure::Message(msg));
+        return Err(too_long(a, loaded.info.context_length));
     }
     Ok(stats)
+}
+
+fn too_long(a: &Arguments, context: usize) -> Failure {
+    Failure::Message(format!(
+        "[bench] {} prompt and {} generated tokens do not fit the context of {context}",
+        a.prompt_tokens, a.gen_tokens
+    ))
 }
 
 struct Summary {

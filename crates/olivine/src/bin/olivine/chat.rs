@@ -8,6 +8,7 @@ use olivine::lm::{self, GenerateOptions, Loaded, PromptCache};
 use olivine::tokenize::{Message, RenderOptions};
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,6 +42,8 @@ struct Chat<'a> {
     cache: PromptCache,
     last: Option<lm::Stats>,
     interrupted: Arc<AtomicBool>,
+    /// Lines that were not answered.
+    failures: usize,
 }
 
 pub fn run(a: &Arguments) -> Outcome {
@@ -61,6 +64,7 @@ pub fn run(a: &Arguments) -> Outcome {
         cache: PromptCache::default(),
         last: None,
         interrupted,
+        failures: 0,
     };
     chat.reset();
     // A wrong option shows now rather than after the first question.
@@ -79,12 +83,25 @@ pub fn run(a: &Arguments) -> Outcome {
             note(&format!("the history was not saved to {}: {e}", path.display()));
         }
     }
-    outcome
+    outcome?;
+    // At a terminal the messages were seen; a script learns it from the exit code.
+    if chat.failures > 0 && !std::io::stdin().is_terminal() {
+        return Err(Failure::Message(format!("{} lines were not answered", chat.failures)));
+    }
+    Ok(())
 }
 
 fn converse(chat: &mut Chat<'_>, editor: &mut DefaultEditor) -> Outcome {
     loop {
-        let Some(input) = read(editor)? else { return Ok(()) };
+        let input = match read(editor)? {
+            Input::Line(line) => line,
+            Input::NotText => {
+                note("error: that line is not UTF-8 text and was left out");
+                chat.failures += 1;
+                continue;
+            }
+            Input::End => return Ok(()),
+        };
         match input.trim() {
             "" => {}
             "/exit" | "/quit" => return Ok(()),
@@ -99,15 +116,25 @@ fn converse(chat: &mut Chat<'_>, editor: &mut DefaultEditor) -> Outcome {
             }
             question => match chat.answer(question) {
                 // The conversation goes on without the question that could not be answered.
-                Err(Failure::Message(m)) => note(&format!("error: {m}")),
+                Err(Failure::Message(m)) => {
+                    note(&format!("error: {m}"));
+                    chat.failures += 1;
+                }
                 other => other?,
             },
         }
     }
 }
 
-/// The next input, `None` at its end.
-fn read(editor: &mut DefaultEditor) -> Outcome<Option<String>> {
+enum Input {
+    Line(String),
+    /// Bytes that are no UTF-8.
+    NotText,
+    End,
+}
+
+/// The next input.
+fn read(editor: &mut DefaultEditor) -> Outcome<Input> {
     let mut input = String::new();
     loop {
         match editor.readline(if input.is_empty() { "> " } else { "… " }) {
@@ -122,13 +149,16 @@ fn read(editor: &mut DefaultEditor) -> Outcome<Option<String>> {
                     // A history that cannot grow is no reason to stop.
                     let _ = editor.add_history_entry(&input);
                 }
-                return Ok(Some(input));
+                return Ok(Input::Line(input));
             }
             Err(ReadlineError::Interrupted) => {
                 note("(Ctrl-D leaves)");
                 input.clear();
             }
-            Err(ReadlineError::Eof) => return Ok(None),
+            Err(ReadlineError::Eof) => return Ok(Input::End),
+            Err(ReadlineError::Io(e)) if e.kind() == std::io::ErrorKind::InvalidData => {
+                return Ok(Input::NotText);
+            }
             Err(e) => return Err(Failure::Message(format!("reading input: {e}"))),
         }
     }

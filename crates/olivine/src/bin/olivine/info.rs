@@ -1,22 +1,30 @@
-//! `olivine info`: what a model file or folder holds.
+//! `olivine info`: what a model file or folder holds, or what devices there are.
 
-use crate::Outcome;
 use crate::output::{bytes, line};
+use crate::{Failure, Outcome};
 use clap::Args;
-use olivine::lm;
+use olivine::{Device, DeviceKind, backend, lm};
 use std::path::PathBuf;
 
 #[derive(Args)]
 pub struct Arguments {
     /// A GGUF file, or a folder with config.json and safetensors
-    file: PathBuf,
+    #[arg(required_unless_present = "devices")]
+    file: Option<PathBuf>,
+    /// Say what devices there are instead
+    #[arg(long, conflicts_with = "file")]
+    devices: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
 
 pub fn run(a: &Arguments) -> Outcome {
-    let info = lm::inspect(&a.file)?;
+    if a.devices {
+        return devices(a.json);
+    }
+    let Some(file) = &a.file else { return Err(Failure::Message("name a file or folder".into())) };
+    let info = lm::inspect(file)?;
     let context = info.context_length;
     let cache = info.kv_bytes_per_token.saturating_mul(context);
     if a.json {
@@ -55,5 +63,44 @@ pub fn run(a: &Arguments) -> Outcome {
         bytes(info.kv_bytes_per_token),
         bytes(info.weight_bytes.saturating_add(cache))
     ))?;
+    Ok(())
+}
+
+/// The devices of this machine, and why there is no GPU when there is none.
+fn devices(json: bool) -> Outcome {
+    let mut all = Vec::new();
+    for kind in backend::registered() {
+        let b = backend::get(Device::new(kind, 0))?;
+        for index in 0..b.device_count() {
+            let device = Device::new(kind, index as u16);
+            all.push((device, b.info(device)?));
+        }
+    }
+    let missing = olivine::gpu().err().map(|e| e.to_string());
+    if json {
+        let list: Vec<_> = all
+            .iter()
+            .map(|(d, i)| {
+                serde_json::json!({
+                    "device": d.to_string(),
+                    "name": i.name,
+                    "memory_bytes": i.memory,
+                    "details": i.details,
+                })
+            })
+            .collect();
+        line(&serde_json::json!({ "devices": list, "no_gpu": missing }).to_string())?;
+        return Ok(());
+    }
+    for (device, info) in &all {
+        let what = if device.kind == DeviceKind::Cpu { "processor" } else { "GPU" };
+        line(&format!("{device:<8} {what} {}, {}", info.name, bytes(info.memory)))?;
+        for (name, value) in &info.details {
+            line(&format!("         {name}: {value}"))?;
+        }
+    }
+    if let Some(why) = missing {
+        line(&format!("no GPU   {why}"))?;
+    }
     Ok(())
 }

@@ -2,10 +2,12 @@
 
 mod bench;
 mod chat;
+mod device;
 mod generate;
 mod info;
 mod model;
 mod output;
+mod selftest;
 
 use clap::{Args, Parser, Subcommand};
 use olivine::lm::SamplerOptions;
@@ -18,6 +20,9 @@ struct Cli {
     /// Most memory that arrays may use, such as 800M or 4G; the machine's by default
     #[arg(long, global = true, value_parser = model::parse_bytes)]
     memory_limit: Option<usize>,
+    /// What computes: cpu, gpu, or a GPU by its number such as gpu:1; the GPU where there is one by default
+    #[arg(long, global = true, value_parser = device::parse)]
+    device: Option<device::Named>,
     #[command(subcommand)]
     command: Command,
 }
@@ -28,8 +33,10 @@ enum Command {
     Generate(generate::Arguments),
     /// Talk with a model, which remembers what was said
     Chat(chat::Arguments),
-    /// Say what a model file or folder holds and what memory it needs
+    /// Say what a model file or folder holds and what memory it needs, or what devices there are
     Info(info::Arguments),
+    /// Compare every operation on this machine with its reference
+    Selftest(selftest::Arguments),
     /// Measure speed
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -75,6 +82,8 @@ impl Sampling {
 /// What ends a command early: a message for the user, or a reader of the output who went away.
 enum Failure {
     Message(String),
+    /// The output cannot be written.
+    Output(String),
     OutputClosed,
 }
 
@@ -88,7 +97,7 @@ impl From<std::io::Error> for Failure {
     fn from(e: std::io::Error) -> Self {
         match e.kind() {
             std::io::ErrorKind::BrokenPipe => Failure::OutputClosed,
-            _ => Failure::Message(format!("output: {e}")),
+            _ => Failure::Output(format!("output: {e}")),
         }
     }
 }
@@ -104,6 +113,10 @@ type Outcome<T = ()> = Result<T, Failure>;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     olivine::register_backends();
+    if let Err(e) = device::choose(cli.device) {
+        output::note(&format!("error: {e}"));
+        return ExitCode::FAILURE;
+    }
     if let Some(bytes) = cli.memory_limit {
         olivine::alloc::set_limit(olivine::default_device(), bytes);
     }
@@ -111,12 +124,13 @@ fn main() -> ExitCode {
         Command::Generate(a) => generate::run(&a),
         Command::Chat(a) => chat::run(&a),
         Command::Info(a) => info::run(&a),
+        Command::Selftest(a) => selftest::run(&a),
         Command::Bench(bench::Bench::Model(a)) => bench::run(&a),
     };
     match outcome {
         // Whoever closes the pipe has seen enough.
         Ok(()) | Err(Failure::OutputClosed) => ExitCode::SUCCESS,
-        Err(Failure::Message(m)) => {
+        Err(Failure::Message(m) | Failure::Output(m)) => {
             output::note(&format!("error: {m}"));
             ExitCode::FAILURE
         }

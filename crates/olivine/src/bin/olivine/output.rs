@@ -15,8 +15,18 @@ pub fn line(text: &str) -> io::Result<()> {
 }
 
 /// A line for the user beside the output. That nobody reads it is no error.
+///
+/// Messages quote files, whose control characters must not reach the terminal.
 pub fn note(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() && c != '\n' {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    let _ = writeln!(io::stderr().lock(), "{shown}");
 }
 
 /// Bytes as people read them, in powers of 1000.

@@ -1,0 +1,98 @@
+//! `olivine selftest`: every operation on this machine against its reference.
+
+use crate::output::line;
+use crate::{Failure, Outcome};
+use clap::Args;
+use olivine::{Device, DeviceKind, Dtype, backend};
+use olivine_spec::check::{Plan, run as run_plan};
+use olivine_spec::rows::rows;
+
+#[derive(Args)]
+pub struct Arguments {
+    /// Device to test, such as cpu or cuda:0; all that are there by default
+    #[arg(long)]
+    device: Option<String>,
+    /// Only this operation
+    #[arg(long)]
+    op: Option<String>,
+    /// Only arguments of this type, such as float16
+    #[arg(long)]
+    dtype: Option<String>,
+    /// What the made-up arguments follow from
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Only the case of this number, to see a failure again
+    #[arg(long)]
+    case: Option<u64>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// The device of a name such as `cuda` or `cuda:1`.
+fn device(name: &str) -> Result<Device, String> {
+    let (kind, index) = name.split_once(':').unwrap_or((name, "0"));
+    let index = index.parse().map_err(|_| format!("{name} is no device: {index} is no number"))?;
+    let known = [DeviceKind::Cpu, DeviceKind::Cuda, DeviceKind::Wgpu].map(|kind| Device::new(kind, index));
+    let found = known.into_iter().find(|d| d.to_string().split(':').next() == Some(kind));
+    let found = found.ok_or_else(|| format!("{name} is no device; there are cpu, cuda and wgpu"))?;
+    let there = backend::get(found).is_ok_and(|b| usize::from(found.index) < b.device_count());
+    if there { Ok(found) } else { Err(format!("this build or machine has no {found}")) }
+}
+
+fn all_devices() -> Vec<Device> {
+    let of = |kind| {
+        let count = backend::get(Device::new(kind, 0)).map_or(0, |b| b.device_count());
+        (0..count as u16).map(move |i| Device::new(kind, i))
+    };
+    backend::registered().into_iter().flat_map(of).collect()
+}
+
+pub fn run(a: &Arguments) -> Outcome {
+    let devices = match &a.device {
+        Some(name) => vec![device(name)?],
+        None => all_devices(),
+    };
+    if let Some(op) = &a.op
+        && !rows().iter().any(|r| r.key == op)
+    {
+        let names: Vec<&str> = rows().iter().map(|r| r.key).collect();
+        return Err(format!("no operation is called {op}; there are {}", names.join(", ")).into());
+    }
+    let dtype = match &a.dtype {
+        Some(name) => Some(
+            Dtype::ALL
+                .into_iter()
+                .find(|d| d.to_string() == *name)
+                .ok_or_else(|| format!("no type is called {name}"))?,
+        ),
+        None => None,
+    };
+    let (mut passed, mut failed, mut failures) = (0, 0, Vec::new());
+    for device in devices {
+        let plan = Plan { only: a.op.clone(), dtype, seed: a.seed, case: a.case, ..Plan::new(device) };
+        let mut outcome: Outcome = Ok(());
+        let summary = run_plan(&plan, |f| {
+            if a.json {
+                failures.push(serde_json::json!({
+                    "device": device.to_string(), "op": f.key, "dtype": f.dtype.to_string(),
+                    "about": format!("{:?}", f.profile), "message": f.message, "call": f.what, "again": f.again,
+                }));
+            } else if outcome.is_ok() {
+                outcome = line(&f.to_string()).map_err(Failure::from);
+            }
+        });
+        outcome?;
+        passed += summary.passed;
+        failed += summary.failed;
+        if !a.json {
+            line(&format!("{device}: {summary}"))?;
+        }
+    }
+    if a.json {
+        line(&serde_json::json!({ "passed": passed, "failed": failed, "failures": failures }).to_string())?;
+    } else {
+        line(&format!("{passed} passed, {failed} failed"))?;
+    }
+    if failed == 0 { Ok(()) } else { Err(Failure::Message(format!("{failed} cases failed"))) }
+}
