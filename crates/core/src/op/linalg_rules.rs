@@ -9,8 +9,49 @@ use crate::{Array, Dtype, Error, Result};
 
 impl Linalg {
     pub(super) fn grad(self) -> Grad {
-        Grad::Forward(jvp)
+        match self {
+            // The forward rules of all, of these too, solve systems, whose transpose therefore has to stand by itself.
+            Linalg::Solve | Linalg::SolveTriangular { .. } => Grad::Explicit { jvp, vjp: transposed_system },
+            Linalg::Inverse
+            | Linalg::TriangularInverse { .. }
+            | Linalg::Cholesky { .. }
+            | Linalg::Lu
+            | Linalg::Det
+            | Linalg::SlogDet
+            | Linalg::Qr
+            | Linalg::Svd { .. }
+            | Linalg::Eigh { .. }
+            | Linalg::Eig { .. } => Grad::Forward(jvp),
+        }
     }
+}
+
+/// With `a x = b`: the cotangent of `b` solves the system of `a^H`, that of `a` is its product with `-x^H`.
+fn transposed_system(
+    op: &Op,
+    inputs: &[Array],
+    outputs: &[Array],
+    cotangents: &[Option<Array>],
+    wanted: &[bool],
+) -> Result<Cotangents> {
+    let mut back = Cotangents::from_iter([None, None]);
+    let (Op::Linalg(o), Some(c)) = (op, &cotangents[0]) else { return Ok(back) };
+    let (reverse, upper) = match *o {
+        Linalg::SolveTriangular { upper } => (Linalg::SolveTriangular { upper: !upper }, Some(upper)),
+        _ => (*o, None),
+    };
+    let by_right = apply(reverse, &[adjoint(&inputs[0])?, c.clone()])?;
+    if wanted[0] {
+        let by_left = by_right.matmul(&adjoint(&outputs[0])?)?.negative()?;
+        back[0] = Some(match upper {
+            Some(upper) => triangle(&by_left, upper)?,
+            None => by_left,
+        });
+    }
+    if wanted[1] {
+        back[1] = Some(by_right);
+    }
+    Ok(back)
 }
 
 /// Conjugate transpose.

@@ -1,7 +1,7 @@
 //! The same elements under another shape. Views share memory; only a reshape that strides do not allow
 //! copies.
 
-use super::{Grad, Index, Meta, Metas, Op, ScatterMode, Update, arity, one};
+use super::{Cotangents, Grad, Index, Meta, Metas, Op, ScatterMode, Update, arity, one};
 use crate::layout::Layout;
 use crate::shape::Shape;
 use crate::transforms::prefixed;
@@ -195,7 +195,8 @@ pub(super) fn check_window(
 impl View {
     pub(super) fn grad(&self) -> Grad {
         match self {
-            View::StopGradient | View::Bitcast(_) => Grad::NonDiff,
+            View::StopGradient => Grad::NonDiff,
+            View::Bitcast(_) => Grad::Explicit { jvp: recast, vjp: recast_back },
             View::Identity
             | View::Broadcast(_)
             | View::Reshape(_)
@@ -207,6 +208,29 @@ impl View {
             | View::Split { .. } => Grad::Linear(transpose),
         }
     }
+}
+
+/// Complex numbers and pairs of their parts are the same vectors; other bits seen as numbers have no slope.
+fn is_linear(from: Dtype, to: Dtype) -> bool {
+    from == to || matches!((from, to), (Dtype::F32, Dtype::C64) | (Dtype::C64, Dtype::F32))
+}
+
+fn recast(_: &Op, inputs: &[Array], outputs: &[Array], tangents: &[Option<Array>]) -> Result<Cotangents> {
+    let y = match &tangents[0] {
+        Some(t) if is_linear(inputs[0].dtype(), outputs[0].dtype()) => Some(t.view_as(outputs[0].dtype())?),
+        Some(_) | None => None,
+    };
+    Ok(Cotangents::from_iter([y]))
+}
+
+fn recast_back(
+    _: &Op,
+    inputs: &[Array],
+    outputs: &[Array],
+    cotangents: &[Option<Array>],
+    _: &[bool],
+) -> Result<Cotangents> {
+    recast(&Op::Leaf, outputs, inputs, cotangents)
 }
 
 fn transpose(op: &Op, inputs: &[Array], cotangents: &[Option<Array>], i: usize) -> Result<Option<Array>> {

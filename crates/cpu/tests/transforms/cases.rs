@@ -1,13 +1,9 @@
 //! One function for every family of operations and every way that its rules branch.
 
-use super::{Case, check_batches, check_derivatives, setup};
+use super::{Case, F64, each_case, check_batches, check_derivatives, one, setup};
 use olivine_core::op::{Index, Op, ScatterMode, Sort};
 use olivine_core::ops::{self, Mask};
 use olivine_core::{Array, Dtype, Result};
-
-fn one(a: Result<Array>) -> Result<Vec<Array>> {
-    a.map(|a| vec![a])
-}
 
 fn ints(v: &[i32], shape: &[usize]) -> Array {
     Array::from_slice(v, shape).unwrap()
@@ -26,30 +22,7 @@ fn along(mode: ScatterMode, x: &[Array]) -> Result<Vec<Array>> {
     one(Array::from_op(Op::Index(op), &[x[0].clone(), at, x[1].clone()]))
 }
 
-const F64: Dtype = Dtype::F64;
-
-macro_rules! cases {
-    ($($name:ident: $dtype:expr, $shapes:expr, $range:expr, $f:expr;)*) => {
-        $(
-            mod $name {
-                use super::*;
-                const CASE: Case = Case { name: stringify!($name), shapes: $shapes, range: $range, dtype: $dtype, f: $f };
-                #[test]
-                fn derivatives() {
-                    setup();
-                    check_derivatives(&CASE);
-                }
-                #[test]
-                fn batches() {
-                    setup();
-                    check_batches(&CASE);
-                }
-            }
-        )*
-    };
-}
-
-cases! {
+each_case! {
     unary_everywhere: F64, &[&[2, 3]], (-2.0, 2.0), |x| {
         let x = &x[0];
         Ok(vec![

@@ -2,6 +2,7 @@
 
 mod cases;
 mod compose;
+mod dense;
 mod known;
 
 use olivine_core::ops::stack;
@@ -11,6 +12,35 @@ use olivine_core::{Array, Dtype, Result};
 
 fn setup() {
     olivine_cpu::register();
+}
+
+/// A module of two tests for every case.
+macro_rules! each_case {
+    ($($name:ident: $dtype:expr, $shapes:expr, $range:expr, $f:expr;)*) => {
+        $(
+            mod $name {
+                use super::*;
+                const CASE: Case = Case { name: stringify!($name), shapes: $shapes, range: $range, dtype: $dtype, f: $f };
+                #[test]
+                fn derivatives() {
+                    setup();
+                    check_derivatives(&CASE);
+                }
+                #[test]
+                fn batches() {
+                    setup();
+                    check_batches(&CASE);
+                }
+            }
+        )*
+    };
+}
+use each_case;
+
+const F64: Dtype = Dtype::F64;
+
+fn one(a: Result<Array>) -> Result<Vec<Array>> {
+    a.map(|a| vec![a])
 }
 
 type Function = fn(&[Array]) -> Result<Vec<Array>>;
