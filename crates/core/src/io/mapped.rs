@@ -14,6 +14,13 @@ use std::sync::Arc;
 // The formats are little-endian, and their bytes are used as they are.
 const _: () = assert!(cfg!(target_endian = "little"), "files are read on little-endian machines only");
 
+/// Arrays below this many bytes are copied out of a mapping. The system brings in up to [`AROUND`] bytes around a page
+/// that is touched, so that a view of a small array would keep much more of the file in memory than itself.
+const SMALL: usize = 256 << 10;
+
+/// What the system may bring in together: a page of the largest size that it uses for files.
+const AROUND: usize = 2 << 20;
+
 /// A file that is mapped for reading. Its pages are read from storage when they are touched.
 ///
 /// The file must not be cut short or overwritten in place while it is mapped: what arrays read would change
@@ -92,8 +99,16 @@ impl Mapped {
         let _ = unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, range.start, range.len()) };
     }
 
-    /// `shape` elements in row-major order from `offset` bytes on: a view of the mapping where the bytes
-    /// are aligned for `dtype`, else a copy that is made when it is first evaluated.
+    /// The bytes that come into memory with a range.
+    fn around(&self, range: Range<usize>) -> Range<usize> {
+        let start = self.bytes().as_ptr().addr();
+        let first = (start + range.start) / AROUND * AROUND;
+        let last = (start + range.end).next_multiple_of(AROUND);
+        first.saturating_sub(start)..(last - start).min(self.bytes().len())
+    }
+
+    /// `shape` elements in row-major order from `offset` bytes on: a view of the mapping where they are many and
+    /// aligned for `dtype`, else a copy that is made when it is first evaluated.
     ///
     /// # Errors
     /// `Io` when the elements do not lie inside the file.
@@ -112,7 +127,8 @@ impl Mapped {
                 format!("{what} takes bytes {offset} to {offset}+{len}, but the file has {}", file.len());
             return Err(Error::io(op, &self.path, msg));
         };
-        if part.as_ptr().addr().is_multiple_of(dtype.size()) {
+        let small = len < SMALL && matches!(self.content, Content::Map(_));
+        if !small && part.as_ptr().addr().is_multiple_of(dtype.size()) {
             // SAFETY: the bytes belong to the mapping, which the owner keeps and nobody writes to.
             let buffer = unsafe { Buffer::foreign(part.as_ptr(), len, Box::new(self.clone())) };
             if let Some(a) = Array::from_buffer(buffer, 0, shape.clone(), dtype) {
@@ -124,7 +140,7 @@ impl Mapped {
     }
 }
 
-/// Bytes of a file that are not aligned for their type.
+/// Bytes of a file that are few or not aligned for their type.
 struct Copy {
     file: Arc<Mapped>,
     what: String,
@@ -147,7 +163,7 @@ impl Source for Copy {
             [out] if out.len() == range.len() => out.copy_from_slice(&self.file.bytes()[range.clone()]),
             _ => return Err(Error::value("load", format!("{} is one array", self.describe()))),
         }
-        self.file.release(range);
+        self.file.release(if range.len() < SMALL { self.file.around(range) } else { range });
         Ok(())
     }
 }
