@@ -220,4 +220,3 @@ fn a_traced_function_cannot_ask_for_a_shape_that_values_decide() -> Result<()> {
     assert_eq!(values(&y)?, [0, 4, 16, 9, 25, 49]);
     Ok(())
 }
-

@@ -82,15 +82,18 @@ pub fn page(cpu: Supports, cuda: Supports) -> String {
         };
         let (op, _) = sample(row, dtype);
         let grad = match op.grad() {
-            None => "no",
-            Some(Grad::NonDiff) => "has none",
-            Some(Grad::ViaFallback) => "of its composite",
-            Some(Grad::Pointwise(_) | Grad::Linear(_)) => "yes",
+            Grad::NonDiff => "has none",
+            Grad::ViaFallback => "of its composite",
+            Grad::Pointwise(_)
+            | Grad::Linear(_)
+            | Grad::Multilinear(_)
+            | Grad::Forward(_)
+            | Grad::Explicit { .. } => "yes",
         };
         let batch = match op.batch() {
-            None => "no",
-            Some(Batch::ViaFallback) => "of its composite",
-            Some(Batch::Pointwise | Batch::ShiftAxes | Batch::LeadingDims) => "yes",
+            Batch::ViaFallback => "of its composite",
+            Batch::Unrolled => "one call for each",
+            Batch::Pointwise | Batch::ShiftAxes(_) | Batch::LeadingDims | Batch::Explicit(_) => "yes",
         };
         let _ = writeln!(
             out,

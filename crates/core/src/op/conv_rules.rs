@@ -31,7 +31,8 @@ fn transpose(op: &Op, inputs: &[Array], cotangents: &[Option<Array>], i: usize) 
         return inputs[i].full_like(0.0).map(Some);
     }
     let conjugate = |a: &Array| if a.dtype().is_complex() { a.conjugate() } else { Ok(a.clone()) };
-    let back = if i == 0 { by_input(conv, x, &conjugate(w)?, c) } else { by_weights(conv, &conjugate(x)?, w, c) };
+    let back =
+        if i == 0 { by_input(conv, x, &conjugate(w)?, c) } else { by_weights(conv, &conjugate(x)?, w, c) };
     back.map(Some)
 }
 

@@ -56,12 +56,7 @@ impl Hadamard {
 }
 
 /// Sylvester's matrices are symmetric; the transpose of the odd part is what it makes of the unit vectors.
-fn hadamard_transpose(
-    op: &Op,
-    _: &[Array],
-    cotangents: &[Option<Array>],
-    _: usize,
-) -> Result<Option<Array>> {
+fn hadamard_transpose(op: &Op, _: &[Array], cotangents: &[Option<Array>], _: usize) -> Result<Option<Array>> {
     let (Op::Hadamard(h), Some(c)) = (op, &cotangents[0]) else { return Ok(None) };
     let n = c.shape()[c.rank() - 1];
     let Some((m, two)) = Hadamard::split(n) else { return Ok(None) };

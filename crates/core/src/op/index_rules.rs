@@ -214,7 +214,7 @@ pub(super) fn batched(op: &Op, inputs: &[Array], flags: &[bool], n: usize) -> Re
                 }
                 return Ok(vec![Array::from_op(op.clone(), &all)?]);
             }
-            let at = Shape::new(&inputs.get(1).map_or(&[][..], |a| &a.shape()[flags[1] as usize..]));
+            let at = Shape::new(inputs.get(1).map_or(&[][..], |a| &a.shape()[flags[1] as usize..]));
             let mut all = vec![inputs[0].clone(), own(&at)?];
             for i in 1..inputs.len() {
                 all.push(full(i)?);
@@ -224,7 +224,7 @@ pub(super) fn batched(op: &Op, inputs: &[Array], flags: &[bool], n: usize) -> Re
             return Ok(vec![y.squeeze(&[at.rank() as i32 + 1])?]);
         }
         Index::Scatter { axes, mode } => {
-            let at = Shape::new(&inputs.get(2).map_or(&[][..], |a| &a.shape()[flags[2] as usize..]));
+            let at = Shape::new(inputs.get(2).map_or(&[][..], |a| &a.shape()[flags[2] as usize..]));
             let updates = full(1)?.expand_dims(&[at.rank() as i32 + 1])?;
             let mut all = vec![full(0)?, updates, own(&at)?];
             for i in 2..inputs.len() {

@@ -36,10 +36,8 @@ fn transposed_system(
 ) -> Result<Cotangents> {
     let mut back = Cotangents::from_iter([None, None]);
     let (Op::Linalg(o), Some(c)) = (op, &cotangents[0]) else { return Ok(back) };
-    let (reverse, upper) = match *o {
-        Linalg::SolveTriangular { upper } => (Linalg::SolveTriangular { upper: !upper }, Some(upper)),
-        _ => (*o, None),
-    };
+    let upper = if let Linalg::SolveTriangular { upper } = *o { Some(upper) } else { None };
+    let reverse = upper.map_or(*o, |upper| Linalg::SolveTriangular { upper: !upper });
     let by_right = apply(reverse, &[adjoint(&inputs[0])?, c.clone()])?;
     if wanted[0] {
         let by_left = by_right.matmul(&adjoint(&outputs[0])?)?.negative()?;
@@ -124,10 +122,7 @@ fn jvp(op: &Op, inputs: &[Array], outputs: &[Array], tangents: &[Option<Array>])
         Linalg::Inverse => one(product(&[y, &da, y])?.negative()?),
         Linalg::TriangularInverse { upper } => one(product(&[y, &triangle(&da, upper)?, y])?.negative()?),
         Linalg::Solve | Linalg::SolveTriangular { .. } => {
-            let da = match *o {
-                Linalg::SolveTriangular { upper } => triangle(&da, upper)?,
-                _ => da,
-            };
+            let da = if let Linalg::SolveTriangular { upper } = *o { triangle(&da, upper)? } else { da };
             let moved = da.matmul(y)?;
             let right = match &tangents[1] {
                 Some(db) => db.subtract(&moved)?,
@@ -171,7 +166,8 @@ fn jvp(op: &Op, inputs: &[Array], outputs: &[Array], tangents: &[Option<Array>])
 fn squared(a: &Array, n: usize) -> Result<Array> {
     let (rows, columns) = (a.shape()[a.rank() - 2], a.shape()[a.rank() - 1]);
     let eye = Array::identity(n, a.dtype())?;
-    let (axis, rest) = if rows < n { (-2, eye.slice_axis(0, rows, n)?) } else { (-1, eye.slice_axis(1, columns, n)?) };
+    let (axis, rest) =
+        if rows < n { (-2, eye.slice_axis(0, rows, n)?) } else { (-1, eye.slice_axis(1, columns, n)?) };
     if rows >= n && columns >= n {
         return Ok(a.clone());
     }
@@ -192,7 +188,8 @@ fn lu(packed: &Array, perm: &Array, da: &Array) -> Result<Cotangents> {
     let da = da.take_along_axis(&rows, -2)?;
     let left = apply(Linalg::SolveTriangular { upper: false }, &[l.clone(), da])?;
     // X U = left.
-    let both = apply(Linalg::SolveTriangular { upper: false }, &[u.swapaxes(-1, -2)?, left.swapaxes(-1, -2)?])?;
+    let both =
+        apply(Linalg::SolveTriangular { upper: false }, &[u.swapaxes(-1, -2)?, left.swapaxes(-1, -2)?])?;
     let both = both.swapaxes(-1, -2)?;
     let y = l.matmul(&both.tril(-1)?)?.add(&both.triu(0)?.matmul(&u)?)?;
     Ok(Cotangents::from_iter([Some(y), None, None]))
@@ -265,7 +262,9 @@ fn eig(a: &Array, outputs: &[Array], vectors: bool, da: &Array) -> Result<Cotang
 fn svd(a: &Array, outputs: &[Array], vectors: bool, da: &Array) -> Result<Cotangents> {
     let all = match vectors {
         true => outputs.to_vec(),
-        false => Array::from_op_multi(Op::Linalg(Linalg::Svd { vectors: true }), std::slice::from_ref(a))?.to_vec(),
+        false => {
+            Array::from_op_multi(Op::Linalg(Linalg::Svd { vectors: true }), std::slice::from_ref(a))?.to_vec()
+        }
     };
     let (u, s, vh) = (&all[0], &all[1], &all[2]);
     let (m, n) = (a.shape()[a.rank() - 2], a.shape()[a.rank() - 1]);

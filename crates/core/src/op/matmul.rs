@@ -170,9 +170,11 @@ pub(super) fn batched(op: &Op, inputs: &[Array], flags: &[bool], n: usize) -> Re
     let all: Vec<Array> = inputs
         .iter()
         .zip(flags)
-        .map(|(x, &b)| {
-            if b { Ok(x.clone()) } else { x.broadcast_to(&crate::transforms::prefixed(n, x.shape())) }
-        })
+        .map(
+            |(x, &b)| {
+                if b { Ok(x.clone()) } else { x.broadcast_to(&crate::transforms::prefixed(n, x.shape())) }
+            },
+        )
         .collect::<Result<_>>()?;
     Ok(vec![Array::from_op(op.clone(), &all)?])
 }

@@ -101,10 +101,7 @@ impl Scan {
                 crate::ops::concatenate(&[fill, y.slice_axis(axis, 0, n - by)?], axis)
             }
         };
-        let kind = match self.kind {
-            ScanKind::Prod => ReduceKind::Prod,
-            _ => ReduceKind::Max,
-        };
+        let kind = if self.kind == ScanKind::Prod { ReduceKind::Prod } else { ReduceKind::Max };
         let mut y = x.astype(Reduce::output(kind, x.dtype()))?;
         if n == 0 {
             return Ok(y);
@@ -140,10 +137,7 @@ impl Scan {
         if self.inclusive || n == 0 {
             return Ok(chosen);
         }
-        let extreme = match self.kind {
-            ScanKind::Max => f64::NEG_INFINITY,
-            _ => f64::INFINITY,
-        };
+        let extreme = if self.kind == ScanKind::Max { f64::NEG_INFINITY } else { f64::INFINITY };
         let fill = Array::zeros(&x.shape().with(self.axis, 1), x.dtype())?.full_like(extreme)?;
         if self.reverse {
             crate::ops::concatenate(&[chosen.slice_axis(axis, 1, n)?, fill], axis)

@@ -57,7 +57,7 @@ impl Sort {
             return None;
         }
         let x = &inputs[0];
-        let places = Array::from_op(Op::Sort(Sort { indices: true, ..*self }), &[x.clone()]);
+        let places = Array::from_op(Op::Sort(Sort { indices: true, ..*self }), std::slice::from_ref(x));
         Some(places.and_then(|p| Ok(vec![x.take_along_axis(&p, self.axis as i32)?])))
     }
 }

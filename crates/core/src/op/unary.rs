@@ -291,10 +291,12 @@ fn direction(z: &Array) -> Result<Array> {
 fn jvp(op: &Op, inputs: &[Array], _: &[Array], tangents: &[Option<Array>]) -> Result<Cotangents> {
     let (Op::Unary(f), Some(t)) = (op, &tangents[0]) else { return Ok(Cotangents::from_iter([None])) };
     let x = &inputs[0];
-    let y = match f {
-        Unary::Abs if x.dtype().is_complex() => direction(x)?.conjugate()?.multiply(t)?.real()?,
-        Unary::Abs => t.multiply(&x.sign()?)?,
-        f => t.unary(*f)?,
+    let y = if *f != Unary::Abs {
+        t.unary(*f)?
+    } else if x.dtype().is_complex() {
+        direction(x)?.conjugate()?.multiply(t)?.real()?
+    } else {
+        t.multiply(&x.sign()?)?
     };
     Ok(Cotangents::from_iter([Some(y)]))
 }
@@ -309,11 +311,14 @@ fn vjp(
     let (Op::Unary(f), Some(c)) = (op, &cotangents[0]) else { return Ok(Cotangents::from_iter([None])) };
     let x = &inputs[0];
     let wide = || c.astype(x.dtype());
-    let back = match f {
-        Unary::Abs => direction(x)?.multiply(&wide()?)?,
-        Unary::Real => wide()?,
-        Unary::Imag => wide()?.multiply(&Array::from_scalar(Complex64 { re: 0.0, im: 1.0 }))?,
-        f => c.unary(*f)?,
+    let back = if *f == Unary::Abs {
+        direction(x)?.multiply(&wide()?)?
+    } else if *f == Unary::Real {
+        wide()?
+    } else if *f == Unary::Imag {
+        wide()?.multiply(&Array::from_scalar(Complex64 { re: 0.0, im: 1.0 }))?
+    } else {
+        c.unary(*f)?
     };
     Ok(Cotangents::from_iter([Some(back)]))
 }

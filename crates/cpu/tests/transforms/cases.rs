@@ -1,6 +1,6 @@
 //! One function for every family of operations and every way that its rules branch.
 
-use super::{Case, F64, each_case, check_batches, check_derivatives, one, setup};
+use super::{Case, F64, check_batches, check_derivatives, each_case, one, setup};
 use olivine_core::op::{Index, Op, ScatterMode, Sort};
 use olivine_core::ops::{self, Mask};
 use olivine_core::{Array, Dtype, Result};

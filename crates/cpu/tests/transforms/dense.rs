@@ -1,6 +1,6 @@
 //! Convolutions, Fourier and Hadamard transforms, linear algebra, and views that share elements.
 
-use super::{Case, F64, each_case, check_batches, check_derivatives, one, setup};
+use super::{Case, F64, check_batches, check_derivatives, each_case, one, setup};
 use olivine_core::fft::{self, Norm};
 use olivine_core::ops::{ConvParams, ConvolveMode, convolve, depends};
 use olivine_core::{Array, Dtype, Result, linalg};

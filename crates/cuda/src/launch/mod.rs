@@ -67,6 +67,7 @@ pub fn supports(op: &Op, inputs: &[Meta]) -> Support {
             Support::Host
         }
         Op::Leaf
+        | Op::Placeholder(_)
         | Op::Create(Create::Full { .. } | Create::Arange { .. })
         | Op::Select
         | Op::Cast(_)
@@ -112,7 +113,7 @@ pub(crate) fn launch(ctx: &mut EvalCtx<'_>, gpu: &Gpu, stream: &Arc<GpuStream>) 
         Op::Norm(o) => rows::norm(ctx, &mut l, *o)?,
         Op::Softmax(o) => rows::softmax(ctx, &mut l, *o)?,
         Op::Rope(o) => rows::rope(ctx, &mut l, *o)?,
-        Op::Leaf | Op::Create(Create::Full { .. } | Create::Load(_)) | Op::View(_) => {
+        Op::Leaf | Op::Placeholder(_) | Op::Create(Create::Full { .. } | Create::Load(_)) | Op::View(_) => {
             return l.unsupported("core evaluates it without a kernel");
         }
         Op::Conv(_) | Op::Fft(_) | Op::Hadamard(_) | Op::Linalg(_) => {

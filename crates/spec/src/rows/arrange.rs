@@ -59,6 +59,7 @@ pub(super) fn rows() -> Vec<Row> {
             Case::new(Op::View(View::Bitcast(to)), vec![x])
         }),
         view("contiguous", 0, |_, _| View::Contiguous),
+        view("identity", 0, |_, _| View::Identity),
         view("stop_gradient", 0, |_, _| View::StopGradient),
         Row::new("depends", Dtype::ALL, |d, t| {
             let (a, b) = (d.shape(0, 3), d.shape(0, 3));
@@ -210,7 +211,7 @@ pub(super) fn view(op: &View, inputs: &[Host]) -> Vec<Host> {
             each(&shape, |i| at.push(i.iter().zip(perm).map(|(&i, &p)| i * st[p as usize]).sum()));
             x.pick(&shape, &at)
         }
-        View::Contiguous | View::StopGradient => x.clone(),
+        View::Identity | View::Contiguous | View::StopGradient => x.clone(),
         View::Depends(n) => return inputs[..*n].to_vec(),
         View::Strided { shape, strides, offset } => {
             each(shape, |i| {

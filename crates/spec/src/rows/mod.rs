@@ -106,6 +106,7 @@ macro_rules! kinds {
 
 kinds! { op;
     Op::Leaf => "array",
+    Op::Placeholder(_) => "placeholder",
     Op::Create(Create::Full { .. }) => "full",
     Op::Create(Create::Arange { .. }) => "arange",
     Op::Create(Create::Load(_)) => "load",
@@ -137,6 +138,7 @@ kinds! { op;
     Op::View(View::Split { .. }) => "split",
     Op::View(View::Strided { .. }) => "as_strided",
     Op::View(View::Contiguous) => "contiguous",
+    Op::View(View::Identity) => "identity",
     Op::View(View::StopGradient) => "stop_gradient",
     Op::View(View::Depends(_)) => "depends",
     Op::Update(Update::Concat { .. }) => "concatenate",
@@ -191,8 +193,11 @@ kinds! { op;
 }
 
 /// Kinds that have no row, and why.
-pub const WITHOUT_ROW: &[(&str, &str)] =
-    &[("array", "data that was given; every case reads some"), ("custom", "whoever defines one tests it")];
+pub const WITHOUT_ROW: &[(&str, &str)] = &[
+    ("array", "data that was given; every case reads some"),
+    ("placeholder", "it has no value"),
+    ("custom", "whoever defines one tests it"),
+];
 
 /// Names of all kinds.
 pub fn keys() -> Vec<&'static str> {
@@ -204,7 +209,7 @@ pub fn keys() -> Vec<&'static str> {
 #[deny(clippy::wildcard_enum_match_arm)]
 pub fn reference(op: &Op, inputs: &[Host]) -> Vec<Host> {
     match op {
-        Op::Leaf | Op::Custom(_) => Vec::new(),
+        Op::Leaf | Op::Placeholder(_) | Op::Custom(_) => Vec::new(),
         Op::Create(o) => create::reference(o),
         Op::Unary(o) => vec![unary::reference(*o, &inputs[0])],
         Op::Binary(o) => vec![binary::reference(*o, &inputs[0], &inputs[1])],
