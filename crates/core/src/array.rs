@@ -150,6 +150,11 @@ impl Array {
     pub fn from_op_on(op: Op, inputs: &[Array], stream: Stream) -> Result<SmallVec<[Array; 1]>> {
         let metas: SmallVec<[&Meta; 4]> = inputs.iter().map(Array::meta).collect();
         let outs = op.infer(&metas)?;
+        Ok(Array::from_inferred(op, inputs.iter().cloned().collect(), outs, stream))
+    }
+
+    /// Applies an operation whose rule has given `outs` for these inputs.
+    pub(crate) fn from_inferred(op: Op, inputs: Inputs, outs: Metas, stream: Stream) -> SmallVec<[Array; 1]> {
         let n = outs.len();
         let mut trace = None;
         for t in inputs.iter().filter_map(|a| a.node.trace.as_ref()) {
@@ -161,11 +166,11 @@ impl Array {
             stream,
             outs,
             awaits: inputs.iter().find_map(|a| a.node.awaits),
-            inputs: Mutex::new(inputs.iter().cloned().collect()),
+            inputs: Mutex::new(inputs),
             state: AtomicU8::new(State::Pending as u8),
             results: OnceLock::new(),
         });
-        Ok((0..n as u32).map(|out| Array { node: node.clone(), out }).collect())
+        (0..n as u32).map(|out| Array { node: node.clone(), out }).collect()
     }
 
     /// An array that has its value already.

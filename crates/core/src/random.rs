@@ -12,6 +12,7 @@ use crate::dtype::{Dtype, Kind};
 use crate::op::{Op, Random};
 use crate::shape::{Shape, axis};
 use crate::{Array, Error, Result};
+use std::cell::RefCell;
 use std::sync::Mutex;
 
 /// The key of a seed: its high and low half.
@@ -36,17 +37,64 @@ pub fn split(key: &Array, n: usize) -> Result<Array> {
 /// A fresh key from the default one, which advances. Seeded from the clock and address space when
 /// [`seed`] was never called, so that two processes differ.
 pub fn next_key() -> Result<Array> {
+    with_default_key(|current| {
+        let both = split(current, 2)?;
+        let row = |i| both.slice_axis(0, i, i + 1)?.reshape(&[2]);
+        Ok((row(1)?, row(0)?))
+    })
+}
+
+/// Uses the default key: `f` gives a value and the key that comes next.
+pub(crate) fn with_default_key<T>(f: impl FnOnce(&Array) -> Result<(T, Array)>) -> Result<T> {
     use std::hash::{BuildHasher, Hasher};
+    if let Some(current) = LENT.with_borrow(|all| all.last().cloned()) {
+        let (value, next) = f(&current)?;
+        LENT.with_borrow_mut(|all| {
+            if let Some(last) = all.last_mut() {
+                *last = next;
+            }
+        });
+        return Ok(value);
+    }
     let mut guard = DEFAULT.lock().unwrap_or_else(|e| e.into_inner());
     let current = match guard.clone() {
         Some(k) => k,
         None => key(std::hash::RandomState::new().build_hasher().finish())?,
     };
-    let both = split(&current, 2)?;
-    let row = |i| both.slice_axis(0, i, i + 1)?.reshape(&[2]);
-    let (next, fresh) = (row(0)?, row(1)?);
+    let (value, next) = f(&current)?;
     *guard = Some(next);
-    Ok(fresh)
+    Ok(value)
+}
+
+thread_local! {
+    /// Keys that functions being traced on this thread draw from instead of the default one.
+    static LENT: RefCell<Vec<Array>> = const { RefCell::new(Vec::new()) };
+}
+
+/// While it lives, this thread draws from a key of its own.
+pub(crate) struct Lent {
+    depth: usize,
+}
+
+/// Makes this thread draw from `key`.
+pub(crate) fn lend_default_key(key: Array) -> Lent {
+    LENT.with_borrow_mut(|all| {
+        all.push(key);
+        Lent { depth: all.len() }
+    })
+}
+
+impl Lent {
+    /// What the key has become.
+    pub(crate) fn give_back(self) -> Option<Array> {
+        LENT.with_borrow(|all| all.get(self.depth - 1).cloned())
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        LENT.with_borrow_mut(|all| all.truncate(self.depth - 1));
+    }
 }
 
 fn key_or_next(key: Option<&Array>) -> Result<Array> {

@@ -7,6 +7,7 @@
 //! Values may be read inside [`vjp`], [`jvp`] and [`grad`]; inside [`vmap`] there are none, and reading one
 //! is an error that names the transform. An error or a panic in the function leaves no trace behind.
 
+mod compile;
 mod jvp;
 mod rules;
 mod tape;
@@ -14,12 +15,14 @@ mod tree;
 mod vjp;
 mod vmap;
 
+pub use compile::{Compile, Compiled, compile, compile_step, compile_step_with, compile_with, set_compile};
 pub use jvp::{jvp, jvp_arrays};
-pub use tree::Tree;
+pub use tree::{Signature, Tree};
 pub use vjp::{Loss, grad, value_and_grad, vjp, vjp_arrays};
 pub use vmap::{Axes, Axis, vmap, vmap_arrays};
 
 pub(crate) use rules::{prefixed, unrolled};
+pub(crate) use tape::Tape;
 pub(crate) use vmap::batch_function;
 
 use crate::op::Cotangents;

@@ -7,7 +7,7 @@ use crate::trace::Trace;
 use std::sync::Arc;
 
 /// Nodes that a trace follows.
-pub(super) struct Tape {
+pub(crate) struct Tape {
     pub nodes: Vec<Arc<Node>>,
     pub index: NodeMap<u32>,
 }

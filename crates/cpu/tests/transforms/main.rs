@@ -1,6 +1,7 @@
 //! Derivatives and batches of functions, against numeric differentiation and against one call per element.
 
 mod cases;
+mod compiled;
 mod compose;
 mod dense;
 mod known;
