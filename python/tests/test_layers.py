@@ -144,10 +144,32 @@ LAYERS = {
 }
 LAYERS |= {
     name: (lambda nn, name=name: getattr(nn, name)(), [SPREAD])
-    for name in (
-        "Sigmoid Mish ReLU ReLU2 ReLU6 LeakyReLU ELU Softmax Softplus Softsign Softshrink CELU SiLU LogSoftmax "
-        "LogSigmoid PReLU GELU Tanh Hardswish Step SELU HardTanh HardShrink Softmin"
-    ).split()
+    for name in [
+        "Sigmoid",
+        "Mish",
+        "ReLU",
+        "ReLU2",
+        "ReLU6",
+        "LeakyReLU",
+        "ELU",
+        "Softmax",
+        "Softplus",
+        "Softsign",
+        "Softshrink",
+        "CELU",
+        "SiLU",
+        "LogSoftmax",
+        "LogSigmoid",
+        "PReLU",
+        "GELU",
+        "Tanh",
+        "Hardswish",
+        "Step",
+        "SELU",
+        "HardTanh",
+        "HardShrink",
+        "Softmin",
+    ]
 }
 
 
@@ -274,6 +296,7 @@ FAULTS = {
     "pool stride": lambda nn, mx: nn.AvgPool2d(2, (1, -1)),
     "pool padding": lambda nn, mx: nn.AvgPool3d(2, padding=-1),
     "pool padding type": lambda nn, mx: nn.AvgPool2d(2, padding=None),
+    "pool size": lambda nn, mx: nn.AvgPool1d(4, 1)(mx.ones((1, 2, 1))),
     "pool rank": lambda nn, mx: nn.MaxPool2d(2)(mx.ones((2, 4, 3))),
     "pool rank, low": lambda nn, mx: nn.MaxPool1d(2)(mx.ones((2, 4))),
     "sinusoidal": lambda nn, mx: nn.SinusoidalPositionalEncoding(3),
@@ -332,6 +355,7 @@ OFFSETS = {
     ),
     "rnn from a state": lambda side: side.nn.RNN(4, 5)(array(side, X3), hidden=array(side, noise(2, 5))),
     "pool of integers": lambda side: side.nn.MaxPool1d(2)(array(side, np.arange(8).reshape(1, 8, 1))),
+    "pool of too little": lambda side: side.nn.MaxPool1d(3)(side.mx.ones((1, 2, 1))),
     "glu axis": lambda side: side.nn.glu(array(side, IMAGE), axis=1),
     "softmax axis": lambda side: side.nn.softmax(array(side, X3), axis=1),
     "softmin axis": lambda side: side.nn.softmin(array(side, X3), axis=0),
@@ -375,7 +399,7 @@ def test_padding_is_never_the_maximum_of_integers():
 
 def test_window_larger_than_the_input_is_an_error():
     with pytest.raises(ValueError, match="does not fit"):
-        OLIVINE.nn.MaxPool1d(3)(OLIVINE.mx.ones((1, 2, 1)))
+        OLIVINE.nn.MaxPool1d(3, 1)(OLIVINE.mx.ones((1, 1, 1)))
 
 
 def test_jvp_of_linear():

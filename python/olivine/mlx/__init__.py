@@ -8,15 +8,14 @@ told the one whose interface Olivine has.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import Distribution, DistributionFinder
-from os import PathLike
 from types import ModuleType
+from typing import Any
 
 #: The version of MLX whose interface Olivine has.
 MLX_VERSION = "0.32.4"
@@ -50,7 +49,13 @@ class _Alias(Loader):
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        sys.modules[module.__name__] = importlib.import_module(self.target)
+        target = _load(self.target)
+        sys.modules[module.__name__] = target
+        if not hasattr(target, "__path__"):
+            # An extension module is no package, so its parts have to be there before anyone imports them.
+            for name, part in vars(target).items():
+                if isinstance(part, ModuleType):
+                    sys.modules.setdefault(f"{module.__name__}.{name}", part)
 
 
 class _Root(Loader):
@@ -72,7 +77,7 @@ class _MlxDistribution(Distribution):
             return None
         return f"Metadata-Version: 2.1\nName: mlx\nVersion: {MLX_VERSION}\nSummary: Olivine, under the name of MLX\n"
 
-    def locate_file(self, path: str | PathLike[str]) -> PathLike[str]:
+    def locate_file(self, path: Any) -> Any:
         raise FileNotFoundError(f"{path}: the distribution mlx is Olivine and has no files of its own")
 
 
@@ -101,17 +106,21 @@ class _Finder(MetaPathFinder):
             yield _MlxDistribution()
 
 
+def _load(name: str) -> ModuleType:
+    """Import a module. The parts of an extension module are modules without files: attributes of it."""
+    parent, _, last = name.rpartition(".")
+    part = getattr(importlib.import_module(parent), last, None)
+    return part if isinstance(part, ModuleType) else importlib.import_module(name)
+
+
 def _exists(name: str) -> bool:
-    """Whether a module can be imported. Parts of an extension module are there once it is loaded."""
-    parent, _, _ = name.rpartition(".")
-    if parent != _TARGET:
-        importlib.import_module(parent)
-    if name in sys.modules:
-        return True
     try:
-        return importlib.util.find_spec(name) is not None
-    except (ModuleNotFoundError, ValueError):
+        _load(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not name.startswith(error.name):
+            raise
         return False
+    return True
 
 
 def install_as_mlx() -> None:

@@ -20,7 +20,7 @@ def _reduce(loss: mx.array, reduction: Reduction) -> mx.array:
     raise ValueError(f"Invalid reduction {reduction!r}. Must be one of {get_args(Reduction)}.")
 
 
-def _check_shapes(loss: str, **arrays: mx.array) -> None:
+def _check_shapes(loss: str, /, **arrays: mx.array) -> None:
     """Raise a `ValueError` unless all arrays have the shape of the first."""
     shapes = {name: tuple(array.shape) for name, array in arrays.items()}
     if len(set(shapes.values())) > 1:

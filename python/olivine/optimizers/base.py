@@ -13,6 +13,7 @@ from olivine.utils import tree_flatten, tree_map, tree_merge, tree_reduce, tree_
 # A number, or a function from the number of a step to a number.
 Scheduled: TypeAlias = "float | mx.array | Callable[[mx.array], Any]"
 State: TypeAlias = dict[str, Any]
+Slots: TypeAlias = dict[str, mx.array]
 
 
 class Optimizer:
@@ -201,7 +202,7 @@ class SlotOptimizer(Optimizer):
             state[name] = mx.zeros_like(parameter).astype(_slot_dtype(parameter))
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: State) -> mx.array:
-        before = {name: widen(value) for name, value in state.items()}
+        before: Slots = {name: widen(value) for name, value in state.items()}
         slots = dict(before)
         new = self._step(widen(gradient), widen(parameter), slots)
         half = _is_half(parameter)
@@ -210,7 +211,7 @@ class SlotOptimizer(Optimizer):
                 state[name] = value.astype(_slot_dtype(parameter)) if half else value
         return new.astype(parameter.dtype) if half else new
 
-    def _step(self, gradient: mx.array, parameter: mx.array, slots: State) -> mx.array:
+    def _step(self, gradient: mx.array, parameter: mx.array, slots: Slots) -> mx.array:
         """The formula: returns the new parameter and replaces the entries of `slots`."""
         raise NotImplementedError(f"{type(self).__name__}._step")
 
@@ -298,7 +299,7 @@ class MultiOptimizer(Optimizer):
     @learning_rate.setter
     def learning_rate(self, learning_rate: float | mx.array) -> None:
         for optimizer in self.optimizers:
-            optimizer.learning_rate = learning_rate  # type: ignore[assignment]
+            optimizer.learning_rate = learning_rate
 
 
 def clip_grad_norm(grads: Any, max_norm: float) -> tuple[Any, mx.array]:

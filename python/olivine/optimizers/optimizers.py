@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import olivine.core as mx
 from olivine.optimizers.base import (
@@ -12,6 +11,7 @@ from olivine.optimizers.base import (
     Optimizer,
     Scheduled,
     SlotOptimizer,
+    Slots,
     State,
     clip_grad_norm,
 )
@@ -35,7 +35,7 @@ def _check_positive(optimizer: str, **values: float) -> None:
             raise ValueError(f"[{optimizer}] {name} should be >0, {value} was provided instead.")
 
 
-def _mean(old: mx.array, new: mx.array, keep: Any) -> mx.array:
+def _mean(old: mx.array, new: mx.array, keep: float | mx.array) -> mx.array:
     """One step of a moving average that keeps the given part of the old value."""
     return keep * old + (1 - keep) * new
 
@@ -77,7 +77,7 @@ class SGD(SlotOptimizer):
         self.dampening = dampening
         self.nesterov = nesterov
 
-    def _step(self, gradient: mx.array, parameter: mx.array, slots: State) -> mx.array:
+    def _step(self, gradient: mx.array, parameter: mx.array, slots: Slots) -> mx.array:
         g = gradient
         if self.weight_decay != 0:
             g = g + self.weight_decay * parameter
@@ -116,7 +116,7 @@ class RMSprop(SlotOptimizer):
         self.alpha = alpha
         self.eps = eps
 
-    def _step(self, gradient: mx.array, parameter: mx.array, slots: State) -> mx.array:
+    def _step(self, gradient: mx.array, parameter: mx.array, slots: Slots) -> mx.array:
         slots["v"] = _mean(slots["v"], mx.square(gradient), self.alpha)
         return parameter - self._rate(gradient) * gradient / (mx.sqrt(slots["v"]) + self.eps)
 
@@ -147,7 +147,7 @@ class Adagrad(SlotOptimizer):
         self._maybe_schedule("learning_rate", learning_rate)
         self.eps = eps
 
-    def _step(self, gradient: mx.array, parameter: mx.array, slots: State) -> mx.array:
+    def _step(self, gradient: mx.array, parameter: mx.array, slots: Slots) -> mx.array:
         slots["v"] = slots["v"] + mx.square(gradient)
         return parameter - self._rate(gradient) * gradient / (mx.sqrt(slots["v"]) + self.eps)
 
@@ -185,7 +185,7 @@ class AdaDelta(SlotOptimizer):
         self.rho = rho
         self.eps = eps
 
-    def _step(self, gradient: mx.array, parameter: mx.array, slots: State) -> mx.array:
+    def _step(self, gradient: mx.array, parameter: mx.array, slots: Slots) -> mx.array:
         slots["v"] = _mean(slots["v"], mx.square(gradient), self.rho)
         change = mx.sqrt(slots["u"] + self.eps) / mx.sqrt(slots["v"] + self.eps) * gradient
         slots["u"] = _mean(slots["u"], mx.square(change), self.rho)
@@ -233,7 +233,7 @@ class Adam(SlotOptimizer):
         self.eps = eps
         self.bias_correction = bias_correction
 
-    def _step(self, gradient: mx.array, parameter: mx.array, slots: State) -> mx.array:
+    def _step(self, gradient: mx.array, parameter: mx.array, slots: Slots) -> mx.array:
         beta1, beta2 = self.betas
         slots["m"] = m = _mean(slots["m"], gradient, beta1)
         slots["v"] = v = _mean(slots["v"], mx.square(gradient), beta2)
@@ -277,7 +277,7 @@ class AdamW(Adam):
         super().__init__(learning_rate, betas, eps, bias_correction)
         self.weight_decay = weight_decay
 
-    def _step(self, gradient: mx.array, parameter: mx.array, slots: State) -> mx.array:
+    def _step(self, gradient: mx.array, parameter: mx.array, slots: Slots) -> mx.array:
         decayed = parameter * (1 - self._rate(gradient) * self.weight_decay)
         return super()._step(gradient, decayed, slots)
 
@@ -307,7 +307,7 @@ class Adamax(Adam):
     ) -> None:
         super().__init__(learning_rate, betas, eps)
 
-    def _step(self, gradient: mx.array, parameter: mx.array, slots: State) -> mx.array:
+    def _step(self, gradient: mx.array, parameter: mx.array, slots: Slots) -> mx.array:
         beta1, beta2 = self.betas
         slots["m"] = _mean(slots["m"], gradient, beta1)
         slots["v"] = mx.maximum(beta2 * slots["v"], mx.abs(gradient))
@@ -348,7 +348,7 @@ class Lion(SlotOptimizer):
         self.betas = list(betas)
         self.weight_decay = weight_decay
 
-    def _step(self, gradient: mx.array, parameter: mx.array, slots: State) -> mx.array:
+    def _step(self, gradient: mx.array, parameter: mx.array, slots: Slots) -> mx.array:
         rate = self._rate(gradient)
         beta1, beta2 = self.betas
         direction = mx.sign(_mean(slots["m"], gradient, beta1))
@@ -426,7 +426,7 @@ class Adafactor(SlotOptimizer):
             rate = mx.maximum(self.eps[1], _root_mean_square(parameter)) * rate
         return rate
 
-    def _step(self, gradient: mx.array, parameter: mx.array, slots: State) -> mx.array:
+    def _step(self, gradient: mx.array, parameter: mx.array, slots: Slots) -> mx.array:
         rate = self._relative_rate(parameter)
         keep = 1.0 - (self.step**self.decay_rate).astype(parameter.dtype)
         square = mx.square(gradient) + self.eps[0]
@@ -501,7 +501,7 @@ class Muon(SlotOptimizer):
             x = mx.addmm(linear * x, factor, x)
         return x.T if tall else x
 
-    def _step(self, gradient: mx.array, parameter: mx.array, slots: State) -> mx.array:
+    def _step(self, gradient: mx.array, parameter: mx.array, slots: Slots) -> mx.array:
         g = gradient
         if self.weight_decay != 0:
             g = g + self.weight_decay * parameter

@@ -296,7 +296,7 @@ def tanh(x: mx.array) -> mx.array:
 class _Activation(Module):
     """A layer without parameters that applies the function given with the class."""
 
-    _function: ClassVar[Callable[[mx.array], mx.array]]
+    _function: ClassVar[staticmethod[[mx.array], mx.array]]
 
     def __init_subclass__(cls, function: Callable[[mx.array], mx.array] | None = None) -> None:
         super().__init_subclass__()

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar, cast
 
 import olivine.core as mx
 from olivine.nn.layers.base import Module
@@ -26,6 +26,7 @@ Segments: TypeAlias = "int | list[int] | list[float]"
 Predicate: TypeAlias = "Callable[[str, mx.array], int | tuple[int, Segments] | None]"
 
 _Layer = TypeVar("_Layer", bound="_ShardedLayer")
+_Packed = TypeVar("_Packed", bound="_QuantizedShardedLayer")
 
 
 @lru_cache
@@ -48,7 +49,7 @@ def sum_gradients(group: Group) -> Callable[[mx.array], mx.array]:
     def summed(x: mx.array, cotangent: mx.array, _: mx.array) -> mx.array:
         return mx.distributed.all_sum(cotangent, group=group)
 
-    return identity  # type: ignore[no-any-return]
+    return cast(Callable[[mx.array], mx.array], identity)
 
 
 # Dividing weights
@@ -57,10 +58,9 @@ def sum_gradients(group: Group) -> Callable[[mx.array], mx.array]:
 def _segments(weight: mx.array, segments: Segments, axis: int) -> Sequence[mx.array]:
     """Equal parts, parts that end at positions, or parts that end at fractions of the axis."""
     if isinstance(segments, int):
-        return mx.split(weight, segments, axis=axis)
+        return list(mx.split(weight, segments, axis=axis))
     size = weight.shape[axis]
-    borders = [s if isinstance(s, int) else int(s * size) for s in segments]
-    return mx.split(weight, borders, axis=axis)
+    return list(mx.split(weight, [s if isinstance(s, int) else int(s * size) for s in segments], axis=axis))
 
 
 def _shard(parameters: dict[str, Any], predicate: Predicate, group: Group | None = None) -> Any:
@@ -341,7 +341,7 @@ class _QuantizedShardedLayer(_ShardedLayer):
         )
 
     @classmethod
-    def _from(cls: type[_Layer], whole: Module, segments: Segments, group: Group | None) -> _Layer:
+    def _from(cls: type[_Packed], whole: Module, segments: Segments, group: Group | None) -> _Packed:
         group = group or mx.distributed.init()
         output_dims, words = whole.weight.shape
         layer = cls(
@@ -438,12 +438,12 @@ def _gatherer(
     part_shapes = [(shape[0] // size, *shape[1:]) for shape in shapes]
     borders = list(accumulate(math.prod(shape) for shape in part_shapes))[:-1]
 
-    def cast(x: mx.array, dtype: mx.Dtype | None) -> mx.array:
+    def convert(x: mx.array, dtype: mx.Dtype | None) -> mx.array:
         return x if dtype is None or x.dtype == dtype else x.astype(dtype)
 
     @mx.custom_function
     def gather(parts: list[mx.array]) -> list[mx.array]:
-        message = mx.concatenate([cast(part.reshape(1, -1), compute_dtype) for part in parts], axis=1)
+        message = mx.concatenate([convert(part.reshape(1, -1), compute_dtype) for part in parts], axis=1)
         whole = mx.distributed.all_gather(message, group=group)
         return [x.reshape(shape) for x, shape in zip(mx.split(whole, borders, axis=1), shapes)]
 
@@ -452,9 +452,9 @@ def _gatherer(
         message = mx.concatenate([c.reshape(size, -1) for c in cotangents], axis=1)
         mean = mx.distributed.sum_scatter(message, group=group) / size
         split = mx.split(mean, borders, axis=1)
-        return [cast(x.reshape(s), part.dtype) for x, s, part in zip(split, part_shapes, parts)]
+        return [convert(x.reshape(s), part.dtype) for x, s, part in zip(split, part_shapes, parts)]
 
-    return gather  # type: ignore[no-any-return]
+    return cast(Callable[[list[mx.array]], list[mx.array]], gather)
 
 
 def _outside_of_sharded(module: Module, key: str, value: Any) -> bool:

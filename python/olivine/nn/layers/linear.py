@@ -114,6 +114,6 @@ class Bilinear(Module):
         out, second, first = self.weight.shape
         # One product with all matrices at once; what it gives is a matrix per row, to be met by x2.
         partial = x1.reshape(-1, first) @ self.weight.reshape(out * second, first).T
-        y = partial.reshape(-1, out, second) @ x2.reshape(-1, second, 1)
+        y: mx.array = partial.reshape(-1, out, second) @ x2.reshape(-1, second, 1)
         y = y.reshape(*x1.shape[:-1], out)
-        return y + self.bias if "bias" in self else y
+        return y + self["bias"] if "bias" in self else y

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import olivine.core as mx
@@ -20,10 +20,9 @@ def _per_axis(layer: str, name: str, value: Any, axes: int) -> list[int]:
     raise ValueError(f"[{layer}] '{name}' must be an integer or a tuple containing {noun}, not {value!r}.")
 
 
-def _windows(x: mx.array, size: Sequence[int], stride: Sequence[int]) -> mx.array:
-    """All windows of ``(N, *positions, C)`` as ``(N, *windows, *size, C)``."""
+def _windows(x: mx.array, size: Sequence[int], stride: Sequence[int], counts: Sequence[int]) -> mx.array:
+    """All windows of ``(N, *positions, C)``, so many of them per axis, as ``(N, *windows, *size, C)``."""
     samples, *positions, channels = x.shape
-    counts = [(n - k) // s + 1 for n, k, s in zip(positions, size, stride)]
     if all(k == s and n % k == 0 for n, k, s in zip(positions, size, stride)):
         # Windows that tile the input are only another way to look at it, and cheaper to differentiate.
         axes = len(size)
@@ -50,8 +49,8 @@ class _Pool(Module):
     """
 
     _axes: ClassVar[int]
-    _reduce: ClassVar[Callable[..., mx.array]]
-    _fill: ClassVar[Callable[[mx.Dtype], Any]]
+    _reduce: ClassVar[staticmethod[..., mx.array]]
+    _fill: ClassVar[staticmethod[[mx.Dtype], Any]]
 
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
         super().__init__()
@@ -78,12 +77,13 @@ class _Pool(Module):
         if any(self._padding):
             sides = [(0, 0), *((p, p) for p in self._padding), (0, 0)]
             x = mx.pad(x, sides, constant_values=self._fill(x.dtype))
-        if any(n < k for n, k in zip(x.shape[1:-1], self._kernel_size)):
+        counts = [(n - k) // s + 1 for n, k, s in zip(x.shape[1:-1], self._kernel_size, self._stride)]
+        if min(counts) < 0:
             raise ValueError(
                 f"[{name}] a window of {tuple(self._kernel_size)} does not fit into an input of "
                 f"{tuple(x.shape[1:-1])} with its padding."
             )
-        windows = _windows(x, self._kernel_size, self._stride)
+        windows = _windows(x, self._kernel_size, self._stride, counts)
         return self._reduce(windows, axis=tuple(range(-self._axes - 1, -1)))
 
 

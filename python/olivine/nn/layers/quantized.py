@@ -293,7 +293,9 @@ class QQLinear(Module):
         """Store the weights quantized."""
         if self._quantized:
             return
-        self.weight, self.scales = mx.quantize(self.weight, self.group_size, self.bits, mode=self.mode)
+        if self.mode == "affine":
+            raise ValueError("[QQLinear] inputs are not quantized in the mode affine.")
+        _pack(self, self.weight, self.group_size, self.bits)
         self._quantized = True
 
     def dequantize(self) -> None:

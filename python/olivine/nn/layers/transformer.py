@@ -71,11 +71,13 @@ class MultiHeadAttention(Module):
         v = self._heads(self.value_proj(values))
         scale = math.sqrt(1 / q.shape[-1])
         output = mx.fast.scaled_dot_product_attention(q, k, v, scale=scale, mask=mask)
-        return self.out_proj(output.transpose(0, 2, 1, 3).flatten(-2, -1))
+        projected: mx.array = self.out_proj(output.transpose(0, 2, 1, 3).flatten(-2, -1))
+        return projected
 
     def _heads(self, x: mx.array) -> mx.array:
         """``(N, L, D)`` as ``(N, heads, L, D / heads)``."""
-        return mx.unflatten(x, -1, (self.num_heads, -1)).transpose(0, 2, 1, 3)
+        split: mx.array = mx.unflatten(x, -1, (self.num_heads, -1))
+        return split.transpose(0, 2, 1, 3)
 
     @staticmethod
     def create_additive_causal_mask(N: int, dtype: mx.Dtype = mx.float32) -> mx.array:
@@ -92,7 +94,8 @@ class _TransformerLayer(Module):
     norm_first: bool
 
     def _mlp(self, x: mx.array, dropout: Dropout) -> mx.array:
-        return self.linear2(dropout(self.activation(self.linear1(x))))
+        y: mx.array = self.linear2(dropout(self.activation(self.linear1(x))))
+        return y
 
     def _add(self, x: mx.array, norm: LayerNorm, branch: Callable[[mx.array], mx.array]) -> mx.array:
         return x + branch(norm(x)) if self.norm_first else norm(x + branch(x))
@@ -266,7 +269,8 @@ def _run_stack(stack: Module, x: mx.array, *context: Any) -> mx.array:
     for layer in stack.layers:
         run = utils.checkpoint(layer) if stack.checkpoint else layer
         x = run(x, *context)
-    return stack.ln(x)
+    normal: mx.array = stack.ln(x)
+    return normal
 
 
 class Transformer(Module):
@@ -306,16 +310,21 @@ class Transformer(Module):
         checkpoint: bool = False,
     ) -> None:
         super().__init__()
+        self.encoder: Any
+        self.decoder: Any
         options = (dims, num_heads, mlp_dims, dropout, activation, norm_first, checkpoint)
-        self.encoder = custom_encoder
-        if custom_encoder is None:
+        if custom_encoder is not None:
+            self.encoder = custom_encoder
+        else:
             self.encoder = TransformerEncoder(num_encoder_layers, *options)
-        self.decoder = custom_decoder
-        if custom_decoder is None:
+        if custom_decoder is not None:
+            self.decoder = custom_decoder
+        else:
             self.decoder = TransformerDecoder(num_decoder_layers, *options)
 
     def __call__(
         self, src: mx.array, tgt: mx.array, src_mask: Any, tgt_mask: Any, memory_mask: Any
     ) -> mx.array:
         """Decode the target ``(N, T, dims)`` with attention to the encoded source ``(N, S, dims)``."""
-        return self.decoder(tgt, self.encoder(src, src_mask), tgt_mask, memory_mask)
+        decoded: mx.array = self.decoder(tgt, self.encoder(src, src_mask), tgt_mask, memory_mask)
+        return decoded
