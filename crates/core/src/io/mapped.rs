@@ -14,9 +14,12 @@ use std::sync::Arc;
 // The formats are little-endian, and their bytes are used as they are.
 const _: () = assert!(cfg!(target_endian = "little"), "files are read on little-endian machines only");
 
-/// Arrays below this many bytes are copied out of a mapping. The system brings in up to [`AROUND`] bytes around a page
+/// Arrays below this many bytes are copied out of the mapping of a large file. The system brings in up to [`AROUND`] bytes around a page
 /// that is touched, so that a view of a small array would keep much more of the file in memory than itself.
 const SMALL: usize = 256 << 10;
+
+/// A file of fewer bytes may be in memory as a whole.
+const LARGE: usize = 8 << 20;
 
 /// What the system may bring in together: a page of the largest size that it uses for files.
 const AROUND: usize = 2 << 20;
@@ -107,8 +110,8 @@ impl Mapped {
         first.saturating_sub(start)..(last - start).min(self.bytes().len())
     }
 
-    /// `shape` elements in row-major order from `offset` bytes on: a view of the mapping where they are many and
-    /// aligned for `dtype`, else a copy that is made when it is first evaluated.
+    /// `shape` elements in row-major order from `offset` bytes on: a view of the mapping where they are aligned for
+    /// `dtype` and not a small part of a large file, else a copy that is made when it is first evaluated.
     ///
     /// # Errors
     /// `Io` when the elements do not lie inside the file.
@@ -127,7 +130,7 @@ impl Mapped {
                 format!("{what} takes bytes {offset} to {offset}+{len}, but the file has {}", file.len());
             return Err(Error::io(op, &self.path, msg));
         };
-        let small = len < SMALL && matches!(self.content, Content::Map(_));
+        let small = len < SMALL && file.len() >= LARGE && matches!(self.content, Content::Map(_));
         if !small && part.as_ptr().addr().is_multiple_of(dtype.size()) {
             // SAFETY: the bytes belong to the mapping, which the owner keeps and nobody writes to.
             let buffer = unsafe { Buffer::foreign(part.as_ptr(), len, Box::new(self.clone())) };
