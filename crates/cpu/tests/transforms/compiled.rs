@@ -66,7 +66,7 @@ fn a_function_is_traced_once_for_every_kind_of_argument() {
     };
     let compiled = compile(f);
     let one = floats(&[1.0, 2.0]);
-    let mut expect = |x: Vec<Array>, total: usize, value: &[f64]| {
+    let expect = |x: Vec<Array>, total: usize, value: &[f64]| {
         assert_eq!(values(&compiled(&x).unwrap()), value);
         assert_eq!(runs.get(), total);
     };
@@ -199,7 +199,7 @@ fn arrays_of_an_outer_function_are_not_kept() {
     assert_eq!(values(&g(&x).unwrap()), [3.0, 5.0]);
     assert_eq!(values(&g(&y).unwrap()), [3.0, 5.0]);
     let holder = Mutex::new(x.clone());
-    let compiled = compile(|x: &Array| x.multiply(&*holder.lock().unwrap_or_else(|e| e.into_inner())));
+    let compiled = compile(|x: &Array| x.multiply(&holder.lock().unwrap_or_else(|e| e.into_inner())));
     let product = vmap(
         |c: &Array| {
             *holder.lock().unwrap_or_else(|e| e.into_inner()) = c.clone();
