@@ -94,6 +94,28 @@ def test_module_is_run_as_by_python(program, tmp_path):
     assert run("-m", "tool", "--flag", cwd=tmp_path).stdout == "__main__  ['--flag']\n"
 
 
+def test_globals_live_until_the_end(program):
+    path = program(
+        "import atexit, threading, time\n"
+        "NAME = 'kept'\n"
+        "def late():\n"
+        "    time.sleep(0.2)\n"
+        "    print(NAME)\n"
+        "atexit.register(lambda: print('exit', NAME))\n"
+        "threading.Thread(target=late).start()\n"
+    )
+    assert run(path).stdout == "kept\nexit kept\n"
+
+
+def test_relative_path(program, tmp_path):
+    program("import sys\nprint(sys.argv[0], __file__ == sys.path[0] + '/program.py')\n")
+    assert run("program.py", cwd=tmp_path).stdout == "program.py True\n"
+
+
+def test_missing_file(tmp_path):
+    assert "nothing.py" in run("nothing.py", code=2, cwd=tmp_path).stderr
+
+
 def test_errors_keep_their_traceback(program):
     done = run(program("import mlx.core\nraise KeyError('lost')\n"), code=1)
     assert "program.py" in done.stderr and "KeyError: 'lost'" in done.stderr

@@ -34,6 +34,7 @@ LOSSES = {
     "cross_entropy weighted": ("cross_entropy", [A, LABELS, WEIGHTS[:, 0]], {}),
     "cross_entropy of large logits": ("cross_entropy", [A * 1000, LABELS], {}),
     "cross_entropy of a vector": ("cross_entropy", [A[0], np.array(3)], {}),
+    "cross_entropy of padding": ("cross_entropy", [A, np.array([-1, 2, -1, 0])], {}),
     "binary_cross_entropy": ("binary_cross_entropy", [A, PROBABILITIES], {}),
     "binary_cross_entropy of large logits": ("binary_cross_entropy", [A * 1000, PROBABILITIES], {}),
     "binary_cross_entropy of probabilities": (

@@ -356,3 +356,8 @@ def test_pickle_and_copy():
 def test_unfreeze_of_batch_norm_can_be_chained():
     norm = nn.BatchNorm(3).freeze().unfreeze()
     assert sorted(norm.trainable_parameters()) == ["bias", "weight"]
+
+
+def test_a_container_of_layers_without_parameters_is_no_leaf():
+    leaves = nn.Sequential(nn.Sequential(nn.Tanh())).leaf_modules()
+    assert type(leaves["layers"][0]["layers"][0]) is nn.Tanh

@@ -85,7 +85,10 @@ def cross_entropy(
         and mx.issubdtype(logits.dtype, mx.floating)
         and mx.issubdtype(targets.dtype, mx.integer)
     ):
-        # The fused form adds up in float32 whatever the dtype of the logits.
+        # The fused form adds up in float32 whatever the dtype of the logits. It does not count from the end,
+        # as programs do that mark padding by -1 and mask the loss.
+        if mx.issubdtype(targets.dtype, mx.signedinteger):
+            targets = mx.where(targets < 0, targets + logits.shape[-1], targets)
         loss = mx.fast.cross_entropy(logits, targets).astype(logits.dtype)
         return _reduce(_weigh("cross_entropy", loss, weights), reduction)
 

@@ -308,11 +308,21 @@ class _Activation(Module):
 
 
 class Sigmoid(_Activation, function=sigmoid):
-    """Applies `sigmoid`."""
+    """Applies `sigmoid`.
+
+    >>> import olivine.core as mx, olivine.nn as nn
+    >>> nn.Sigmoid()(mx.array([0.0])).tolist()
+    [0.5]
+    """
 
 
 class Mish(_Activation, function=mish):
-    """Applies `mish`."""
+    """Applies `mish`.
+
+    >>> import olivine.core as mx, olivine.nn as nn
+    >>> nn.Mish()(mx.array([0.0])).tolist()
+    [0.0]
+    """
 
 
 class ReLU(_Activation, function=relu):
@@ -325,55 +335,120 @@ class ReLU(_Activation, function=relu):
 
 
 class ReLU2(_Activation, function=relu2):
-    """Applies `relu2`."""
+    """Applies `relu2`.
+
+    >>> import olivine.core as mx, olivine.nn as nn
+    >>> nn.ReLU2()(mx.array([-1.0, 3.0])).tolist()
+    [0.0, 9.0]
+    """
 
 
 class ReLU6(_Activation, function=relu6):
-    """Applies `relu6`."""
+    """Applies `relu6`.
+
+    >>> import olivine.core as mx, olivine.nn as nn
+    >>> nn.ReLU6()(mx.array([-1.0, 8.0])).tolist()
+    [0.0, 6.0]
+    """
 
 
 class Softmax(_Activation, function=softmax):
-    """Applies `softmax` along the last axis."""
+    """Applies `softmax` along the last axis.
+
+    >>> import olivine.core as mx, olivine.nn as nn
+    >>> nn.Softmax()(mx.array([3.0, 3.0])).tolist()
+    [0.5, 0.5]
+    """
 
 
 class Softplus(_Activation, function=softplus):
-    """Applies `softplus`."""
+    """Applies `softplus`.
+
+    >>> import olivine.core as mx, olivine.nn as nn
+    >>> nn.Softplus()(mx.array([50.0])).tolist()
+    [50.0]
+    """
 
 
 class Softsign(_Activation, function=softsign):
-    """Applies `softsign`."""
+    """Applies `softsign`.
+
+    >>> import olivine.core as mx, olivine.nn as nn
+    >>> nn.Softsign()(mx.array([-1.0, 3.0])).tolist()
+    [-0.5, 0.75]
+    """
 
 
 class SiLU(_Activation, function=silu):
-    """Applies `silu`."""
+    """Applies `silu`.
+
+    >>> import olivine.core as mx, olivine.nn as nn
+    >>> nn.SiLU()(mx.array([0.0, 50.0])).tolist()
+    [0.0, 50.0]
+    """
 
 
 class LogSoftmax(_Activation, function=log_softmax):
-    """Applies `log_softmax` along the last axis."""
+    """Applies `log_softmax` along the last axis.
+
+    >>> import olivine.core as mx, olivine.nn as nn
+    >>> nn.LogSoftmax()(mx.array([0.0])).tolist()
+    [0.0]
+    """
 
 
 class LogSigmoid(_Activation, function=log_sigmoid):
-    """Applies `log_sigmoid`."""
+    """Applies `log_sigmoid`.
+
+    >>> import olivine.core as mx, olivine.nn as nn
+    >>> nn.LogSigmoid()(mx.array([-200.0])).tolist()
+    [-200.0]
+    """
 
 
 class Tanh(_Activation, function=tanh):
-    """Applies `tanh`."""
+    """Applies `tanh`.
+
+    >>> import olivine.core as mx, olivine.nn as nn
+    >>> nn.Tanh()(mx.array([0.0])).tolist()
+    [0.0]
+    """
 
 
 class Hardswish(_Activation, function=hardswish):
-    """Applies `hardswish`."""
+    """Applies `hardswish`.
+
+    >>> import olivine.core as mx, olivine.nn as nn
+    >>> nn.Hardswish()(mx.array([0.0, 6.0])).tolist()
+    [0.0, 6.0]
+    """
 
 
 class SELU(_Activation, function=selu):
-    """Applies `selu`."""
+    """Applies `selu`.
+
+    >>> import olivine.core as mx, olivine.nn as nn
+    >>> nn.SELU()(mx.array([0.0])).tolist()
+    [0.0]
+    """
 
 
 class HardTanh(_Activation, function=hard_tanh):
-    """Applies `hard_tanh` with the bounds -1 and 1."""
+    """Applies `hard_tanh` with the bounds -1 and 1.
+
+    >>> import olivine.core as mx, olivine.nn as nn
+    >>> nn.HardTanh()(mx.array([-2.0, 0.5])).tolist()
+    [-1.0, 0.5]
+    """
 
 
 class Softmin(_Activation, function=softmin):
-    """Applies `softmin` along the last axis."""
+    """Applies `softmin` along the last axis.
+
+    >>> import olivine.core as mx, olivine.nn as nn
+    >>> nn.Softmin()(mx.array([3.0, 3.0])).tolist()
+    [0.5, 0.5]
+    """
 
 
 class GLU(Module):
@@ -400,6 +475,10 @@ class LeakyReLU(Module):
 
     Args:
         negative_slope: the factor of negative values.
+
+    >>> import olivine.core as mx, olivine.nn as nn
+    >>> nn.LeakyReLU(0.5)(mx.array([-2.0, 2.0])).tolist()
+    [-1.0, 2.0]
     """
 
     def __init__(self, negative_slope: float = 0.01) -> None:
@@ -415,6 +494,10 @@ class ELU(Module):
 
     Args:
         alpha: minus the limit for large negative values.
+
+    >>> import olivine.core as mx, olivine.nn as nn
+    >>> nn.ELU(2.0)(mx.array([-100.0, 2.0])).tolist()
+    [-2.0, 2.0]
     """
 
     def __init__(self, alpha: float = 1.0) -> None:
@@ -430,6 +513,10 @@ class CELU(Module):
 
     Args:
         alpha: minus the limit for large negative values, and the scale of the exponent.
+
+    >>> import olivine.core as mx, olivine.nn as nn
+    >>> nn.CELU(2.0)(mx.array([-100.0, 2.0])).tolist()
+    [-2.0, 2.0]
     """
 
     def __init__(self, alpha: float = 1.0) -> None:
@@ -445,6 +532,10 @@ class Softshrink(Module):
 
     Args:
         lambd: how far values move towards zero.
+
+    >>> import olivine.core as mx, olivine.nn as nn
+    >>> nn.Softshrink(1.0)(mx.array([-3.0, 0.5])).tolist()
+    [-2.0, 0.0]
     """
 
     def __init__(self, lambd: float = 0.5) -> None:
@@ -460,6 +551,10 @@ class HardShrink(Module):
 
     Args:
         lambd: up to which distance from zero values become zero.
+
+    >>> import olivine.core as mx, olivine.nn as nn
+    >>> nn.HardShrink(1.0)(mx.array([-3.0, 0.5])).tolist()
+    [-3.0, 0.0]
     """
 
     def __init__(self, lambd: float = 0.5) -> None:
@@ -475,6 +570,10 @@ class Step(Module):
 
     Args:
         threshold: the smallest value that gives 1.
+
+    >>> import olivine.core as mx, olivine.nn as nn
+    >>> nn.Step(1.0)(mx.array([0.5, 1.0])).tolist()
+    [0, 1]
     """
 
     def __init__(self, threshold: float = 0.0) -> None:

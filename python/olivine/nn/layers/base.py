@@ -80,7 +80,12 @@ class Module(dict[str, Any]):
 
     @property
     def training(self) -> bool:
-        """Whether the module is in training mode, which decides what dropout and batch normalisation do."""
+        """Whether the module is in training mode, which decides what dropout and batch normalisation do.
+
+        >>> import olivine.nn as nn
+        >>> nn.Linear(2, 2).training
+        True
+        """
         return self._training
 
     @property
@@ -88,6 +93,11 @@ class Module(dict[str, Any]):
         """The module itself: all of its entries, not only the parameters, by reference.
 
         Pass it to `olivine.core.compile` as captured input and output.
+
+        >>> import olivine.nn as nn
+        >>> layer = nn.Linear(2, 2)
+        >>> layer.state is layer
+        True
         """
         return self
 
@@ -165,22 +175,42 @@ class Module(dict[str, Any]):
 
     @staticmethod
     def is_module(value: Any) -> bool:
-        """Whether a value is a module."""
+        """Whether a value is a module.
+
+        >>> import olivine.nn as nn
+        >>> nn.Module.is_module(nn.ReLU()), nn.Module.is_module(nn.relu)
+        (True, False)
+        """
         return isinstance(value, Module)
 
     @staticmethod
     def valid_child_filter(module: Module, key: str, value: Any) -> bool:
-        """A filter that keeps modules and the containers that may hold them."""
+        """A filter that keeps modules and the containers that may hold them.
+
+        >>> import olivine.nn as nn
+        >>> nn.Linear(2, 2).filter_and_map(nn.Module.valid_child_filter)
+        {}
+        """
         return isinstance(value, (dict, list))
 
     @staticmethod
     def valid_parameter_filter(module: Module, key: str, value: Any) -> bool:
-        """A filter that keeps parameters, frozen ones too, and what may contain them."""
+        """A filter that keeps parameters, frozen ones too, and what may contain them.
+
+        >>> import olivine.nn as nn
+        >>> list(nn.BatchNorm(2, affine=False).filter_and_map(nn.Module.valid_parameter_filter))
+        ['running_mean', 'running_var']
+        """
         return isinstance(value, (dict, list, mx.array)) and not key.startswith("_")
 
     @staticmethod
     def trainable_parameter_filter(module: Module, key: str, value: Any) -> bool:
-        """A filter that keeps the parameters that are not frozen and what may contain them."""
+        """A filter that keeps the parameters that are not frozen and what may contain them.
+
+        >>> import olivine.nn as nn
+        >>> nn.BatchNorm(2, affine=False).filter_and_map(nn.Module.trainable_parameter_filter)
+        {}
+        """
         return Module.valid_parameter_filter(module, key, value) and key not in module._no_grad
 
     def filter_and_map(
@@ -241,20 +271,35 @@ class Module(dict[str, Any]):
         return self.filter_and_map(self.valid_parameter_filter)
 
     def trainable_parameters(self) -> dict[str, Any]:
-        """The parameters that are not frozen, as dictionaries and lists of arrays."""
+        """The parameters that are not frozen, as dictionaries and lists of arrays.
+
+        >>> import olivine.nn as nn
+        >>> nn.Linear(2, 2).freeze().trainable_parameters()
+        {}
+        """
         return self.filter_and_map(self.trainable_parameter_filter)
 
     def children(self) -> dict[str, Any]:
-        """The modules directly below this one, in their lists and dictionaries."""
+        """The modules directly below this one, in their lists and dictionaries.
+
+        >>> import olivine.nn as nn
+        >>> nn.Sequential(nn.ReLU(), nn.Tanh()).children()
+        {'layers': [ReLU(), Tanh()]}
+        """
         return self.filter_and_map(
             self.valid_child_filter, is_leaf_fn=lambda _, key, value: isinstance(value, Module)
         )
 
     def leaf_modules(self) -> dict[str, Any]:
-        """The modules at any depth that contain no others."""
+        """The modules at any depth that contain no others.
+
+        >>> import olivine.nn as nn
+        >>> nn.Sequential(nn.ReLU(), nn.Sequential(nn.Tanh())).leaf_modules()
+        {'layers': [ReLU(), {'layers': [Tanh()]}]}
+        """
 
         def is_leaf(_: Module, key: str, value: Any) -> bool:
-            return isinstance(value, Module) and not tree_flatten(value.children())
+            return isinstance(value, Module) and not tree_flatten(value.children(), is_leaf=self.is_module)
 
         return self.filter_and_map(self.valid_child_filter, is_leaf_fn=is_leaf)
 
@@ -337,6 +382,12 @@ class Module(dict[str, Any]):
         """Call a function with the path of every module, this one included (its path is empty), and the module.
 
         A module comes before those that it contains; of several children the last comes first.
+
+        >>> import olivine.nn as nn
+        >>> _ = nn.Sequential(nn.ReLU(), nn.Tanh()).apply_to_modules(lambda path, module: print(repr(path)))
+        ''
+        'layers.1'
+        'layers.0'
         """
         pending: list[tuple[str, Module]] = [("", self)]
         while pending:
@@ -347,7 +398,12 @@ class Module(dict[str, Any]):
         return self
 
     def modules(self) -> list[Module]:
-        """This module and all below it."""
+        """This module and all below it.
+
+        >>> import olivine.nn as nn
+        >>> len(nn.Sequential(nn.ReLU(), nn.Tanh()).modules())
+        3
+        """
         return [module for _, module in self.named_modules()]
 
     def named_modules(self) -> list[tuple[str, Module]]:
@@ -426,7 +482,12 @@ class Module(dict[str, Any]):
         self._training = mode
 
     def train(self, mode: bool = True) -> Module:
-        """Switch this module and all below it to training mode, or out of it."""
+        """Switch this module and all below it to training mode, or out of it.
+
+        >>> import olivine.nn as nn
+        >>> nn.Dropout(0.5).eval().train().training
+        True
+        """
         return self.apply_to_modules(lambda _, module: module._set_training_mode(mode))
 
     def eval(self) -> Module:

@@ -77,7 +77,7 @@ def quantize(
         try:
             return module.to_quantized(**options)
         except ValueError as error:
-            raise ValueError(f"[quantize] {path}: {error}") from error
+            raise ValueError(f"{path}: {error}") from error
 
     leaves = tree_map_with_path(convert, model.leaf_modules(), is_leaf=Module.is_module)
     model.update_modules(leaves)
