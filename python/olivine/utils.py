@@ -154,20 +154,24 @@ def tree_flatten(
         raise ValueError(
             f"[tree_flatten] destination is a list or a dictionary, not {type(destination).__name__}."
         )
-    leaves: Leaves = destination if isinstance(destination, list) else []
-
-    def visit(path: str, subtree: Any) -> None:
-        children = None if is_leaf is not None and is_leaf(subtree) else _children(subtree)
-        if children is None:
-            leaves.append((path[1:], subtree))
-            return
-        for key, child in children:
-            visit(f"{path}.{key}", child)
-
-    visit(prefix, tree)
-    if isinstance(destination, dict):
-        destination.update(leaves)
+    if isinstance(destination, list):
+        _collect_leaves(prefix, tree, is_leaf, destination)
+        return destination
+    leaves: Leaves = []
+    _collect_leaves(prefix, tree, is_leaf, leaves)
+    destination.update(leaves)
     return destination
+
+
+# Not a function inside of `tree_flatten`: one that calls itself is a reference cycle, which would hold all leaves
+# until the next garbage collection.
+def _collect_leaves(path: str, tree: Any, is_leaf: IsLeaf | None, leaves: Leaves) -> None:
+    children = None if is_leaf is not None and is_leaf(tree) else _children(tree)
+    if children is None:
+        leaves.append((path[1:], tree))
+        return
+    for key, child in children:
+        _collect_leaves(f"{path}.{key}", child, is_leaf, leaves)
 
 
 def tree_unflatten(tree: Leaves | dict[str, Any]) -> Any:

@@ -237,29 +237,7 @@ class Module(dict[str, Any]):
         >>> nn.Linear(3, 2).filter_and_map(nn.Module.valid_parameter_filter, lambda p: p.shape)
         {'weight': (2, 3), 'bias': (2,)}
         """
-        convert = map_fn or _unchanged
-        is_leaf = is_leaf_fn or _is_no_container
-
-        def select(owner: Module, path: str, value: Any) -> Any:
-            if is_leaf(owner, path, value):
-                return convert(value)
-            if isinstance(value, Module):
-                return members(value)
-            parts = _entries(path, value)
-            kept = [
-                (key, select(owner, at, part) if filter_fn(owner, at, part) else {})
-                for key, at, part in parts
-            ]
-            return dict(kept) if isinstance(value, dict) else [part for _, part in kept]
-
-        def members(module: Module) -> dict[str, Any]:
-            return {
-                key: select(module, key, value)
-                for key, value in module.items()
-                if filter_fn(module, key, value)
-            }
-
-        return members(self)
+        return _members(self, filter_fn, map_fn or _unchanged, is_leaf_fn or _is_no_container)
 
     def parameters(self) -> dict[str, Any]:
         """All parameters, as dictionaries and lists of arrays.
@@ -532,6 +510,34 @@ def _is_empty_dict(value: Any) -> bool:
     return isinstance(value, dict) and not value
 
 
+# The functions that follow call themselves, so they stand here and not inside of methods: there they would be
+# reference cycles that hold arrays until the next garbage collection.
+
+
+def _members(module: Module, keep: Filter, convert: Callable[[Any], Any], is_leaf: Filter) -> dict[str, Any]:
+    """The entries of a module that a filter keeps, transformed."""
+    return {
+        key: _select(module, key, value, keep, convert, is_leaf)
+        for key, value in module.items()
+        if keep(module, key, value)
+    }
+
+
+def _select(
+    owner: Module, path: str, value: Any, keep: Filter, convert: Callable[[Any], Any], is_leaf: Filter
+) -> Any:
+    """One entry of a module, or of a container in it."""
+    if is_leaf(owner, path, value):
+        return convert(value)
+    if isinstance(value, Module):
+        return _members(value, keep, convert, is_leaf)
+    kept = [
+        (key, _select(owner, at, part, keep, convert, is_leaf) if keep(owner, at, part) else {})
+        for key, at, part in _entries(path, value)
+    ]
+    return dict(kept) if isinstance(value, dict) else [part for _, part in kept]
+
+
 def _entries(path: str, value: Any) -> Iterator[tuple[Any, str, Any]]:
     """Key, path and value of each part of a dictionary or list."""
     if isinstance(value, dict):
@@ -567,33 +573,41 @@ def _replace(
     `accept(current, new, path)` says whether to replace (true), to leave (false) or to descend (`None`).
     """
     changes: list[tuple[Any, Any, Any]] = []
-
-    def visit(container: Any, new: Any, path: str) -> None:
-        keys: Iterable[Any]
-        if isinstance(new, dict):
-            keys = new
-        elif isinstance(new, list):
-            keys = range(len(new))
-        elif strict:
-            raise ValueError(f"{type(new).__name__} cannot replace what is at {path or 'the root'!r}.")
-        else:
-            return
-        for key in keys:
-            at = f"{path}.{key}" if path else str(key)
-            if not _has(container, key, new):
-                if strict:
-                    raise ValueError(f"The module has no {noun} {at!r}.")
-                continue
-            current = container[key]
-            verdict = accept(current, new[key], at)
-            if verdict:
-                changes.append((container, key, new[key]))
-            elif verdict is None:
-                visit(current, new[key], at)
-
-    visit(target, source, "")
+    _find_changes(target, source, "", strict, noun, accept, changes)
     for container, key, value in changes:
         container[key] = value
+
+
+def _find_changes(
+    container: Any,
+    new: Any,
+    path: str,
+    strict: bool,
+    noun: str,
+    accept: Callable[[Any, Any, str], bool | None],
+    changes: list[tuple[Any, Any, Any]],
+) -> None:
+    keys: Iterable[Any]
+    if isinstance(new, dict):
+        keys = new
+    elif isinstance(new, list):
+        keys = range(len(new))
+    elif strict:
+        raise ValueError(f"{type(new).__name__} cannot replace what is at {path or 'the root'!r}.")
+    else:
+        return
+    for key in keys:
+        at = f"{path}.{key}" if path else str(key)
+        if not _has(container, key, new):
+            if strict:
+                raise ValueError(f"The module has no {noun} {at!r}.")
+            continue
+        current = container[key]
+        verdict = accept(current, new[key], at)
+        if verdict:
+            changes.append((container, key, new[key]))
+        elif verdict is None:
+            _find_changes(current, new[key], at, strict, noun, accept, changes)
 
 
 def _has(container: Any, key: Any, new: Any) -> bool:
