@@ -337,6 +337,16 @@ def test_property_with_a_setter():
     assert layer.scale.item() == 3.0
 
 
+def test_the_error_inside_of_a_property_is_seen():
+    class Layer(nn.Module):
+        @property
+        def size(self):
+            return self.weigth.size
+
+    with pytest.raises(AttributeError, match="weigth"):
+        Layer().size  # noqa: B018
+
+
 def test_forgotten_super_init_is_named():
     class Forgetful(nn.Module):
         def __init__(self):

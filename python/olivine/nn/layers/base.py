@@ -53,7 +53,8 @@ class Module(dict[str, Any]):
             return value
         if key in ("_no_grad", "_training"):
             raise AttributeError(f"{type(self).__name__}.__init__ must call super().__init__() first")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {key!r}")
+        # Raises. Where a property failed with an AttributeError of its own, it is that error.
+        return super().__getattribute__(key)
 
     def __setattr__(self, key: str, val: Any) -> None:
         if not isinstance(val, (mx.array, dict, list, tuple)):
