@@ -120,6 +120,7 @@ TREES = {
     ),
     "update modules beyond": lambda side, m: m.update_modules({"blocks": [{}, {}, side.nn.Tanh()]}),
     "update modules by a number": lambda side, m: m.update_modules({"dropout": 3}),
+    "update modules by a number for an array": lambda side, m: m.update_modules({"blocks": [{"scale": 3}]}),
     "filter_and_map": lambda side, m: m.filter_and_map(
         side.nn.Module.valid_parameter_filter, lambda p: list(p.shape)
     ),

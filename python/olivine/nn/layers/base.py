@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any, TypeAlias
 
 import olivine.core as mx
 from olivine.utils import tree_flatten, tree_unflatten
 
 Filter: TypeAlias = "Callable[[Module, str, Any], bool]"
+
+# Where something is in a tree: the place of what contains it, and its key there. Written out only in errors.
+_Place: TypeAlias = "tuple[_Place, Any] | None"
+_Accept: TypeAlias = "Callable[[Any, Any, _Place], bool | None]"
 
 _NAMES_SHOWN = 20
 
@@ -302,11 +306,13 @@ class Module(dict[str, Any]):
         5.0
         """
 
-        def accept(current: Any, new: Any, path: str) -> bool | None:
+        def accept(current: Any, new: Any, place: _Place) -> bool | None:
             if not isinstance(current, mx.array):
                 return None
             if strict and not isinstance(new, mx.array):
-                raise ValueError(f"[update] {path} is an array; {type(new).__name__} cannot replace it.")
+                raise ValueError(
+                    f"[update] {_path(place)} is an array; {type(new).__name__} cannot replace it."
+                )
             return True
 
         _replace(self, parameters, strict, "parameter", accept)
@@ -341,14 +347,14 @@ class Module(dict[str, Any]):
         Tanh()
         """
 
-        def accept(current: Any, new: Any, path: str) -> bool | None:
+        def accept(current: Any, new: Any, place: _Place) -> bool | None:
             if isinstance(current, Module) and isinstance(new, Module):
                 return True
             if isinstance(current, (dict, list)):
                 return None
             if strict and not _is_empty_dict(new):
                 raise ValueError(
-                    f"[update_modules] {path} is no module: {type(new).__name__} cannot replace it."
+                    f"[update_modules] {_path(place)} is no module: {type(new).__name__} cannot replace it."
                 )
             return False
 
@@ -562,19 +568,21 @@ def _own_parameters(module: Module) -> list[str]:
     return [path for path, _ in tree_flatten(module.filter_and_map(own))]
 
 
-def _replace(
-    target: Any,
-    source: Any,
-    strict: bool,
-    noun: str,
-    accept: Callable[[Any, Any, str], bool | None],
-) -> None:
+def _path(place: _Place) -> str:
+    keys: list[str] = []
+    while place is not None:
+        place, key = place
+        keys.append(str(key))
+    return ".".join(reversed(keys)) or "the root"
+
+
+def _replace(target: Any, source: Any, strict: bool, noun: str, accept: _Accept) -> None:
     """Put the leaves of `source` in the places that they have in `target`, all or none.
 
-    `accept(current, new, path)` says whether to replace (true), to leave (false) or to descend (`None`).
+    `accept(current, new, place)` says whether to replace (true), to leave (false) or to descend (`None`).
     """
     changes: list[tuple[Any, Any, Any]] = []
-    _find_changes(target, source, "", strict, noun, accept, changes)
+    _find_changes(target, source, None, strict, noun, accept, changes)
     for container, key, value in changes:
         container[key] = value
 
@@ -582,39 +590,35 @@ def _replace(
 def _find_changes(
     container: Any,
     new: Any,
-    path: str,
+    place: _Place,
     strict: bool,
     noun: str,
-    accept: Callable[[Any, Any, str], bool | None],
+    accept: _Accept,
     changes: list[tuple[Any, Any, Any]],
 ) -> None:
-    keys: Iterable[Any]
+    present: Container[Any] = ()
     if isinstance(new, dict):
-        keys = new
+        present = container if isinstance(container, dict) else ()
+        parts: Iterable[tuple[Any, Any]] = new.items()
     elif isinstance(new, list):
-        keys = range(len(new))
+        present = range(len(container)) if isinstance(container, list) else ()
+        parts = enumerate(new)
     elif strict:
-        raise ValueError(f"{type(new).__name__} cannot replace what is at {path or 'the root'!r}.")
+        raise ValueError(f"{type(new).__name__} cannot replace what is at {_path(place)}.")
     else:
         return
-    for key in keys:
-        at = f"{path}.{key}" if path else str(key)
-        if not _has(container, key, new):
+    for key, value in parts:
+        at = (place, key)
+        if key not in present:
             if strict:
-                raise ValueError(f"The module has no {noun} {at!r}.")
+                raise ValueError(f"The module has no {noun} {_path(at)!r}.")
             continue
         current = container[key]
-        verdict = accept(current, new[key], at)
+        verdict = accept(current, value, at)
         if verdict:
-            changes.append((container, key, new[key]))
+            changes.append((container, key, value))
         elif verdict is None:
-            _find_changes(current, new[key], at, strict, noun, accept, changes)
-
-
-def _has(container: Any, key: Any, new: Any) -> bool:
-    if isinstance(new, dict):
-        return isinstance(container, dict) and key in container
-    return isinstance(container, list) and key < len(container)
+            _find_changes(current, value, at, strict, noun, accept, changes)
 
 
 def _load_arrays(path: str) -> dict[str, mx.array]:
