@@ -154,20 +154,24 @@ def tree_flatten(
         raise ValueError(
             f"[tree_flatten] destination is a list or a dictionary, not {type(destination).__name__}."
         )
-    leaves: Leaves = destination if isinstance(destination, list) else []
-
-    def visit(path: str, subtree: Any) -> None:
-        children = None if is_leaf is not None and is_leaf(subtree) else _children(subtree)
-        if children is None:
-            leaves.append((path[1:], subtree))
-            return
-        for key, child in children:
-            visit(f"{path}.{key}", child)
-
-    visit(prefix, tree)
-    if isinstance(destination, dict):
-        destination.update(leaves)
+    if isinstance(destination, list):
+        _collect_leaves(prefix, tree, is_leaf, destination)
+        return destination
+    leaves: Leaves = []
+    _collect_leaves(prefix, tree, is_leaf, leaves)
+    destination.update(leaves)
     return destination
+
+
+# Not a function inside of `tree_flatten`: one that calls itself is a reference cycle, which would hold all leaves
+# until the next garbage collection.
+def _collect_leaves(path: str, tree: Any, is_leaf: IsLeaf | None, leaves: Leaves) -> None:
+    children = None if is_leaf is not None and is_leaf(tree) else _children(tree)
+    if children is None:
+        leaves.append((path[1:], tree))
+        return
+    for key, child in children:
+        _collect_leaves(f"{path}.{key}", child, is_leaf, leaves)
 
 
 def tree_unflatten(tree: Leaves | dict[str, Any]) -> Any:
@@ -229,7 +233,8 @@ def tree_merge(tree_a: Any, tree_b: Any, merge_fn: Callable[[Any, Any], Any] | N
     """The union of two trees.
 
     Dictionaries are merged by key (those of `tree_a` first), lists and tuples by position, the shorter one
-    as if it were filled up. An empty container or `None` yields to whatever the other tree has there.
+    as if it were filled up. `None` yields to whatever the other tree has there, and an empty container to a leaf or a
+    container that is not empty.
 
     Args:
         tree_a: a tree.
@@ -245,16 +250,14 @@ def tree_merge(tree_a: Any, tree_b: Any, merge_fn: Callable[[Any, Any], Any] | N
     >>> tree_merge({"a": 1}, {"a": 5}, max)
     {'a': 5}
     """
-    if _is_empty(tree_a) and _is_empty(tree_b):
-        if type(tree_a) is not type(tree_b):
-            raise ValueError(
-                f"[tree_merge] an empty {type(tree_a).__name__} meets an empty {type(tree_b).__name__}."
-            )
-        return type(tree_a)()
-    tree_a = None if _is_empty(tree_a) else tree_a
-    tree_b = None if _is_empty(tree_b) else tree_b
     if tree_a is None or tree_b is None:
         return tree_b if tree_a is None else tree_a
+    if _is_empty(tree_a) and _is_empty(tree_b) and type(tree_a) is not type(tree_b):
+        raise ValueError(
+            f"[tree_merge] an empty {type(tree_a).__name__} meets an empty {type(tree_b).__name__}."
+        )
+    if _is_empty(tree_a) or _is_empty(tree_b):
+        return tree_b if _is_empty(tree_a) else tree_a
     if isinstance(tree_a, dict) and isinstance(tree_b, dict):
         return {key: tree_merge(tree_a.get(key), tree_b.get(key), merge_fn) for key in {**tree_a, **tree_b}}
     if isinstance(tree_a, (list, tuple)) and isinstance(tree_b, (list, tuple)):

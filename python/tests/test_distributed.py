@@ -1,5 +1,12 @@
 """What divides work among processes: a group of one, and the arithmetic of larger groups, simulated."""
 
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from support import MLX, OLIVINE, array, assert_same, noise
@@ -191,3 +198,64 @@ def test_sum_gradients(messages):
     f = distributed.sum_gradients(Ranks(2))
     value, gradient = mx.value_and_grad(lambda x: (f(x) * 3).sum())(mx.ones((2,)))
     assert value.item() == 6.0 and gradient.tolist() == [6.0, 6.0]
+
+
+TWO_PROCESSES = """
+import json
+import mlx.core as mx, mlx.nn as nn
+from mlx.nn.layers.distributed import shard_linear
+from mlx.utils import tree_flatten
+
+group = mx.distributed.init(strict=True, backend="ring")
+mx.random.seed(0)
+x = mx.random.normal((4, 64))
+enter, leave = nn.Linear(64, 128), nn.Linear(128, 64)
+packed = nn.QuantizedLinear(128, 64)
+mine = [shard_linear(enter, "all-to-sharded"), shard_linear(leave, "sharded-to-all")]
+both = lambda x, pair: pair[1](nn.relu(pair[0](x))).sum()
+largest = lambda a, b: mx.abs(a - b).max().item()
+whole = nn.Sequential(nn.Linear(64, 32), nn.Linear(32, 8))
+y = whole(x)
+rank = float(group.rank())
+mean = nn.average_gradients({"a": [mx.full((3,), rank), mx.ones((2, 2)) * rank], "b": mx.array(2.0)})
+print(json.dumps({
+    "output": largest(both(x, mine), both(x, [enter, leave])),
+    "gradient": largest(mx.grad(both)(x, mine), mx.grad(both)(x, [enter, leave])),
+    "packed": largest(shard_linear(packed, "sharded-to-all")(x @ mx.ones((64, 64))), packed(
+        mx.concatenate([x @ mx.ones((64, 64))] * 2, axis=-1))),
+    "gathered": largest(nn.fully_shard(whole)(x), y),
+    "part": list(whole.layers[0].weight.shape),
+    "mean": [g.tolist() for _, g in tree_flatten(mean)],
+    "norm": nn.utils.clip_grad_norm_sharded({"w": mx.array([3.0, 4.0])}, 1.0)[1].item(),
+}))
+"""
+
+
+@pytest.mark.skipif(not mx.distributed.is_available(), reason="no backend for several processes")
+def test_two_processes(tmp_path):
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+    ports = [s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    (tmp_path / "hosts.json").write_text(json.dumps([[f"127.0.0.1:{port}"] for port in ports]))
+    (tmp_path / "program.py").write_text(TWO_PROCESSES)
+    runner = [sys.executable, str(Path(__file__).parent / "stand_in.py"), str(tmp_path / "program.py")]
+    environment = {**os.environ, "MLX_HOSTFILE": str(tmp_path / "hosts.json")}
+    processes = [
+        subprocess.Popen(
+            runner,
+            env={**environment, "MLX_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    outputs = [process.communicate(timeout=120) for process in processes]
+    for (out, err), process in zip(outputs, processes):
+        assert process.returncode == 0, err
+        seen = json.loads(out)
+        assert max(seen[name] for name in ("output", "gradient", "packed", "gathered")) < 1e-3
+        assert seen["part"] == [16, 64]
+        assert seen["mean"] == [[0.5] * 3, [[0.5] * 2] * 2, 2.0]
+        assert seen["norm"] == pytest.approx(50**0.5)

@@ -416,3 +416,10 @@ def test_resize_from_28_to_24():
     mx, nn = OLIVINE.mx, OLIVINE.nn
     y = nn.Upsample(24 / 28, mode="linear")(mx.ones((1, 28, 28, 1)))
     assert y.shape == (1, 24, 24, 1) and bool(mx.allclose(y, mx.ones_like(y)))
+
+
+def test_cubic_weights_add_up_to_one_wherever_positions_fall():
+    mx, nn = OLIVINE.mx, OLIVINE.nn
+    for scale in (1.94, 2.7, 0.9, 3.3):
+        y = np.array(nn.Upsample(scale, mode="cubic")(mx.ones((1, 5, 1))))
+        np.testing.assert_allclose(y, 1.0, atol=1e-5)

@@ -1,6 +1,7 @@
 """`Module` beside MLX's, and what Olivine's does better."""
 
 import copy
+import gc
 import pickle
 
 import numpy as np
@@ -119,6 +120,7 @@ TREES = {
     ),
     "update modules beyond": lambda side, m: m.update_modules({"blocks": [{}, {}, side.nn.Tanh()]}),
     "update modules by a number": lambda side, m: m.update_modules({"dropout": 3}),
+    "update modules by a number for an array": lambda side, m: m.update_modules({"blocks": [{"scale": 3}]}),
     "filter_and_map": lambda side, m: m.filter_and_map(
         side.nn.Module.valid_parameter_filter, lambda p: list(p.shape)
     ),
@@ -336,6 +338,16 @@ def test_property_with_a_setter():
     assert layer.scale.item() == 3.0
 
 
+def test_the_error_inside_of_a_property_is_seen():
+    class Layer(nn.Module):
+        @property
+        def size(self):
+            return self.weigth.size
+
+    with pytest.raises(AttributeError, match="weigth"):
+        Layer().size  # noqa: B018
+
+
 def test_forgotten_super_init_is_named():
     class Forgetful(nn.Module):
         def __init__(self):
@@ -361,3 +373,65 @@ def test_unfreeze_of_batch_norm_can_be_chained():
 def test_a_container_of_layers_without_parameters_is_no_leaf():
     leaves = nn.Sequential(nn.Sequential(nn.Tanh())).leaf_modules()
     assert type(leaves["layers"][0]["layers"][0]) is nn.Tanh
+
+
+def test_the_core_differentiates_by_a_module():
+    model = nn.Sequential(nn.Linear(3, 3))
+    gradient = mx.grad(lambda model: model.layers[0](mx.ones((1, 3))).sum())(model)
+    assert gradient["layers"][0]["bias"].tolist() == [1.0, 1.0, 1.0]
+
+
+def test_lists_may_hold_more_than_modules():
+    class Mixed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.parts = [nn.Linear(2, 2), 0, nn.Linear(2, 2)]
+            self.named = {"layer": nn.Linear(2, 2), "number": 0}
+
+    model = Mixed()
+    model.update_modules(model.leaf_modules())
+    assert model.parts[1] == 0
+
+
+WORK = {
+    "flatten": lambda m: utils.tree_flatten(m.parameters()),
+    "map": lambda m: utils.tree_map_with_path(lambda path, p: p + 1, m.parameters()),
+    "unflatten": lambda m: utils.tree_unflatten(utils.tree_flatten(m.parameters())),
+    "merge": lambda m: utils.tree_merge(m.parameters(), m.parameters(), lambda a, b: a),
+    "update": lambda m: m.update(m.trainable_parameters()),
+    "update modules": lambda m: m.update_modules(m.leaf_modules()),
+    "modes": lambda m: m.eval().train().freeze().unfreeze(),
+    "apply": lambda m: m.apply(lambda p: p + 1),
+    "named modules": lambda m: m.named_modules(),
+    "load": lambda m: m.load_weights(utils.tree_flatten(m.parameters())),
+    "gradient": lambda m: nn.value_and_grad(m, lambda: m(mx.ones((2, 64))).sum())(),
+    "step": lambda m: OLIVINE.optim.Adam(0.1).update(m, m.trainable_parameters()),
+    "several": lambda m: OLIVINE.optim.MultiOptimizer(
+        [OLIVINE.optim.SGD(0.1)] * 2, [lambda p, g: True]
+    ).update(m, m.trainable_parameters()),
+    "clip": lambda m: OLIVINE.optim.clip_grad_norm(m.parameters(), 1.0),
+    "quantize": lambda m: nn.quantize(m),
+    "print": lambda m: repr(m),
+    "make": lambda m: nn.Transformer(8, 2, 1, 1),
+}
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_nothing_waits_for_the_garbage_collector(name):
+    class Headed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Linear(64, 64)
+            self.more = {"rest": [nn.BatchNorm(64), nn.Linear(64, 64)]}
+
+        def __call__(self, x):
+            return self.more["rest"][0](self.first(x))
+
+    WORK[name](Headed())
+    gc.collect()
+    gc.disable()
+    try:
+        WORK[name](Headed())
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

@@ -323,3 +323,14 @@ def test_clip_grad_norm_of_bfloat16_has_float32_digits():
 def test_clip_grad_norm_of_nothing():
     clipped, norm = optim.clip_grad_norm({}, 1.0)
     assert clipped == {} and norm.item() == 0.0
+
+
+def test_several_optimizers_for_a_list_with_frozen_layers():
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2).freeze(), nn.ReLU(), nn.Linear(2, 2))
+    before = model.layers[1].weight
+    both = optim.MultiOptimizer(
+        [optim.SGD(0.1), optim.Adam(0.1)], [lambda path, g: path.startswith("layers.0")]
+    )
+    both.update(model, utils.tree_map(mx.ones_like, model.trainable_parameters()))
+    assert model.layers[1].weight is before
+    assert [optimizer.step.item() for optimizer in both.optimizers] == [1, 1]

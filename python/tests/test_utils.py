@@ -89,3 +89,8 @@ def test_an_absurd_position_is_an_error():
 def test_numbers_of_other_scripts_are_keys():
     assert utils.tree_unflatten([("²", 1)]) == {"²": 1}
     assert utils.tree_unflatten([("-1", 1)]) == {"-1": 1}
+
+
+def test_an_empty_container_meets_nothing():
+    assert utils.tree_merge({"a": 1, "b": {}}, {"c": []}) == {"a": 1, "b": {}, "c": []}
+    assert utils.tree_merge([1], [{}, {}, 3]) == [1, {}, 3]

@@ -15,6 +15,8 @@ Scheduled: TypeAlias = "float | mx.array | Callable[[mx.array], Any]"
 State: TypeAlias = dict[str, Any]
 Slots: TypeAlias = dict[str, mx.array]
 
+_HALVES = (mx.float16, mx.bfloat16)
+
 
 class Optimizer:
     """The base of all optimizers. Subclasses write `init_single` and `apply_single`.
@@ -179,7 +181,7 @@ def _as_array(value: Any) -> mx.array:
 
 
 def _is_half(x: mx.array) -> bool:
-    return x.dtype in (mx.float16, mx.bfloat16)
+    return x.dtype in _HALVES
 
 
 def widen(x: mx.array) -> mx.array:
@@ -202,14 +204,15 @@ class SlotOptimizer(Optimizer):
             state[name] = mx.zeros_like(parameter).astype(_slot_dtype(parameter))
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: State) -> mx.array:
+        if not (_is_half(parameter) or _is_half(gradient)):
+            return self._step(gradient, parameter, state)
         before: Slots = {name: widen(value) for name, value in state.items()}
         slots = dict(before)
         new = self._step(widen(gradient), widen(parameter), slots)
-        half = _is_half(parameter)
         for name, value in slots.items():
             if value is not before[name]:
-                state[name] = value.astype(_slot_dtype(parameter)) if half else value
-        return new.astype(parameter.dtype) if half else new
+                state[name] = value.astype(_slot_dtype(parameter))
+        return new.astype(parameter.dtype)
 
     def _step(self, gradient: mx.array, parameter: mx.array, slots: Slots) -> mx.array:
         """The formula: returns the new parameter and replaces the entries of `slots`."""

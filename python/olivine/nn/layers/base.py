@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any, TypeAlias
 
 import olivine.core as mx
 from olivine.utils import tree_flatten, tree_unflatten
 
 Filter: TypeAlias = "Callable[[Module, str, Any], bool]"
+
+# Where something is in a tree: the place of what contains it, and its key there. Written out only in errors.
+_Place: TypeAlias = "tuple[_Place, Any] | None"
+_Accept: TypeAlias = "Callable[[Any, Any, _Place], bool | None]"
 
 _NAMES_SHOWN = 20
 
@@ -53,7 +57,8 @@ class Module(dict[str, Any]):
             return value
         if key in ("_no_grad", "_training"):
             raise AttributeError(f"{type(self).__name__}.__init__ must call super().__init__() first")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {key!r}")
+        # Raises. Where a property failed with an AttributeError of its own, it is that error.
+        return super().__getattribute__(key)
 
     def __setattr__(self, key: str, val: Any) -> None:
         if not isinstance(val, (mx.array, dict, list, tuple)):
@@ -237,29 +242,7 @@ class Module(dict[str, Any]):
         >>> nn.Linear(3, 2).filter_and_map(nn.Module.valid_parameter_filter, lambda p: p.shape)
         {'weight': (2, 3), 'bias': (2,)}
         """
-        convert = map_fn or _unchanged
-        is_leaf = is_leaf_fn or _is_no_container
-
-        def select(owner: Module, path: str, value: Any) -> Any:
-            if is_leaf(owner, path, value):
-                return convert(value)
-            if isinstance(value, Module):
-                return members(value)
-            parts = _entries(path, value)
-            kept = [
-                (key, select(owner, at, part) if filter_fn(owner, at, part) else {})
-                for key, at, part in parts
-            ]
-            return dict(kept) if isinstance(value, dict) else [part for _, part in kept]
-
-        def members(module: Module) -> dict[str, Any]:
-            return {
-                key: select(module, key, value)
-                for key, value in module.items()
-                if filter_fn(module, key, value)
-            }
-
-        return members(self)
+        return _members(self, filter_fn, map_fn or _unchanged, is_leaf_fn or _is_no_container)
 
     def parameters(self) -> dict[str, Any]:
         """All parameters, as dictionaries and lists of arrays.
@@ -323,11 +306,13 @@ class Module(dict[str, Any]):
         5.0
         """
 
-        def accept(current: Any, new: Any, path: str) -> bool | None:
+        def accept(current: Any, new: Any, place: _Place) -> bool | None:
             if not isinstance(current, mx.array):
                 return None
             if strict and not isinstance(new, mx.array):
-                raise ValueError(f"[update] {path} is an array; {type(new).__name__} cannot replace it.")
+                raise ValueError(
+                    f"[update] {_path(place)} is an array; {type(new).__name__} cannot replace it."
+                )
             return True
 
         _replace(self, parameters, strict, "parameter", accept)
@@ -362,14 +347,14 @@ class Module(dict[str, Any]):
         Tanh()
         """
 
-        def accept(current: Any, new: Any, path: str) -> bool | None:
+        def accept(current: Any, new: Any, place: _Place) -> bool | None:
             if isinstance(current, Module) and isinstance(new, Module):
                 return True
             if isinstance(current, (dict, list)):
                 return None
             if strict and not _is_empty_dict(new):
                 raise ValueError(
-                    f"[update_modules] {path} is no module: {type(new).__name__} cannot replace it."
+                    f"[update_modules] {_path(place)} is no module: {type(new).__name__} cannot replace it."
                 )
             return False
 
@@ -532,6 +517,34 @@ def _is_empty_dict(value: Any) -> bool:
     return isinstance(value, dict) and not value
 
 
+# The functions that follow call themselves, so they stand here and not inside of methods: there they would be
+# reference cycles that hold arrays until the next garbage collection.
+
+
+def _members(module: Module, keep: Filter, convert: Callable[[Any], Any], is_leaf: Filter) -> dict[str, Any]:
+    """The entries of a module that a filter keeps, transformed."""
+    return {
+        key: _select(module, key, value, keep, convert, is_leaf)
+        for key, value in module.items()
+        if keep(module, key, value)
+    }
+
+
+def _select(
+    owner: Module, path: str, value: Any, keep: Filter, convert: Callable[[Any], Any], is_leaf: Filter
+) -> Any:
+    """One entry of a module, or of a container in it."""
+    if is_leaf(owner, path, value):
+        return convert(value)
+    if isinstance(value, Module):
+        return _members(value, keep, convert, is_leaf)
+    kept = [
+        (key, _select(owner, at, part, keep, convert, is_leaf) if keep(owner, at, part) else {})
+        for key, at, part in _entries(path, value)
+    ]
+    return dict(kept) if isinstance(value, dict) else [part for _, part in kept]
+
+
 def _entries(path: str, value: Any) -> Iterator[tuple[Any, str, Any]]:
     """Key, path and value of each part of a dictionary or list."""
     if isinstance(value, dict):
@@ -555,51 +568,57 @@ def _own_parameters(module: Module) -> list[str]:
     return [path for path, _ in tree_flatten(module.filter_and_map(own))]
 
 
-def _replace(
-    target: Any,
-    source: Any,
-    strict: bool,
-    noun: str,
-    accept: Callable[[Any, Any, str], bool | None],
-) -> None:
+def _path(place: _Place) -> str:
+    keys: list[str] = []
+    while place is not None:
+        place, key = place
+        keys.append(str(key))
+    return ".".join(reversed(keys)) or "the root"
+
+
+def _replace(target: Any, source: Any, strict: bool, noun: str, accept: _Accept) -> None:
     """Put the leaves of `source` in the places that they have in `target`, all or none.
 
-    `accept(current, new, path)` says whether to replace (true), to leave (false) or to descend (`None`).
+    `accept(current, new, place)` says whether to replace (true), to leave (false) or to descend (`None`).
     """
     changes: list[tuple[Any, Any, Any]] = []
-
-    def visit(container: Any, new: Any, path: str) -> None:
-        keys: Iterable[Any]
-        if isinstance(new, dict):
-            keys = new
-        elif isinstance(new, list):
-            keys = range(len(new))
-        elif strict:
-            raise ValueError(f"{type(new).__name__} cannot replace what is at {path or 'the root'!r}.")
-        else:
-            return
-        for key in keys:
-            at = f"{path}.{key}" if path else str(key)
-            if not _has(container, key, new):
-                if strict:
-                    raise ValueError(f"The module has no {noun} {at!r}.")
-                continue
-            current = container[key]
-            verdict = accept(current, new[key], at)
-            if verdict:
-                changes.append((container, key, new[key]))
-            elif verdict is None:
-                visit(current, new[key], at)
-
-    visit(target, source, "")
+    _find_changes(target, source, None, strict, noun, accept, changes)
     for container, key, value in changes:
         container[key] = value
 
 
-def _has(container: Any, key: Any, new: Any) -> bool:
+def _find_changes(
+    container: Any,
+    new: Any,
+    place: _Place,
+    strict: bool,
+    noun: str,
+    accept: _Accept,
+    changes: list[tuple[Any, Any, Any]],
+) -> None:
+    present: Container[Any] = ()
     if isinstance(new, dict):
-        return isinstance(container, dict) and key in container
-    return isinstance(container, list) and key < len(container)
+        present = container if isinstance(container, dict) else ()
+        parts: Iterable[tuple[Any, Any]] = new.items()
+    elif isinstance(new, list):
+        present = range(len(container)) if isinstance(container, list) else ()
+        parts = enumerate(new)
+    elif strict:
+        raise ValueError(f"{type(new).__name__} cannot replace what is at {_path(place)}.")
+    else:
+        return
+    for key, value in parts:
+        at = (place, key)
+        if key not in present:
+            if strict:
+                raise ValueError(f"The module has no {noun} {_path(at)!r}.")
+            continue
+        current = container[key]
+        verdict = accept(current, value, at)
+        if verdict:
+            changes.append((container, key, value))
+        elif verdict is None:
+            _find_changes(current, value, at, strict, noun, accept, changes)
 
 
 def _load_arrays(path: str) -> dict[str, mx.array]:
