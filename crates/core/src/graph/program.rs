@@ -189,6 +189,31 @@ impl Program {
         self.outputs.iter().map(|v| at(&results, v)).collect()
     }
 
+    /// Makes arguments, after the others, of the constants that `which` picks; gives those.
+    pub fn open(&mut self, which: impl Fn(&Array) -> bool) -> Vec<Array> {
+        let mut picked = Vec::new();
+        let mut place: Vec<Value> = Vec::with_capacity(self.constants.len());
+        let mut kept = Vec::new();
+        for a in std::mem::take(&mut self.constants) {
+            if which(&a) {
+                place.push(Value::Input(self.inputs.len() as u32));
+                self.inputs.push(a.meta().clone());
+                picked.push(a);
+            } else {
+                place.push(Value::Constant(kept.len() as u32));
+                kept.push(a);
+            }
+        }
+        self.constants = kept;
+        let all = self.steps.iter_mut().flat_map(|s| s.inputs.iter_mut()).chain(self.outputs.iter_mut());
+        for v in all {
+            if let Value::Constant(c) = *v {
+                *v = place[c as usize];
+            }
+        }
+        picked
+    }
+
     /// Whether the constants are the same whenever the function is called: none is an argument of another one that is
     /// being traced.
     pub fn is_closed(&self) -> bool {

@@ -8,6 +8,7 @@
 //! is an error that names the transform. An error or a panic in the function leaves no trace behind.
 
 mod compile;
+mod custom;
 mod jvp;
 mod rules;
 mod tape;
@@ -16,6 +17,7 @@ mod vjp;
 mod vmap;
 
 pub use compile::{Compile, Compiled, compile, compile_step, compile_step_with, compile_with, set_compile};
+pub use custom::{CustomFunction, checkpoint, custom_function};
 pub use jvp::{jvp, jvp_arrays};
 pub use tree::{Signature, Tree};
 pub use vjp::{Loss, grad, value_and_grad, vjp, vjp_arrays};

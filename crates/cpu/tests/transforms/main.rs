@@ -3,6 +3,7 @@
 mod cases;
 mod compiled;
 mod compose;
+mod custom;
 mod dense;
 mod known;
 
