@@ -12,6 +12,7 @@ pub mod args;
 pub mod calls;
 pub mod check;
 pub mod coverage;
+pub mod derive;
 pub mod draw;
 pub mod fuzz;
 pub mod host;

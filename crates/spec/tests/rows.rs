@@ -42,6 +42,18 @@ fn rows_hold_on_the_cpu() {
 }
 
 #[test]
+fn every_kind_is_differentiated_batched_and_compiled() {
+    olivine_cpu::register();
+    let mut shown: Vec<String> = Vec::new();
+    let (passed, failed) = olivine_spec::derive::run(Device::CPU, None, 0, |f| shown.push(f.to_string()));
+    assert!(passed > 200, "only {passed} passed");
+    assert!(failed == 0, "{passed} passed, {failed} failed\n{}", shown.join("\n"));
+    for (key, _) in olivine_spec::derive::WITHOUT_DIFFERENCES {
+        assert!(keys().contains(key), "{key} is no kind of operation");
+    }
+}
+
+#[test]
 fn rows_hold_on_a_second_device() {
     let session = Session::new();
     session.delay(Duration::from_micros(20), 1);

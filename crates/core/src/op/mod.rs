@@ -23,6 +23,7 @@ mod linalg_rules;
 mod matmul;
 mod norm;
 mod quant;
+mod quant_rules;
 mod random;
 mod reduce;
 mod rope;
@@ -364,7 +365,7 @@ impl Op {
             Op::Fft(_) => Batch::ShiftAxes(fft_rules::batched),
             Op::Hadamard(_) | Op::Linalg(_) => Batch::LeadingDims,
             Op::Random(_) => Batch::LeadingDims,
-            Op::Quant(_) => Batch::Explicit(quant::batched),
+            Op::Quant(_) => Batch::Explicit(quant_rules::batched),
             Op::Norm(_) => Batch::Explicit(norm::batched),
             Op::Softmax(_) => Batch::LeadingDims,
             Op::Rope(_) => Batch::Explicit(rope::batched),

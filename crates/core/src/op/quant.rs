@@ -1,6 +1,6 @@
 //! Packed weights: groups of small integers with a scale and a bias each, or of small floats with a scale.
 
-use super::{Grad, Meta, Metas, Op, one};
+use super::{Meta, Metas, Op, one};
 use crate::shape::Shape;
 use crate::{Array, Dtype, Error, Result};
 use smallvec::SmallVec;
@@ -326,34 +326,4 @@ impl Quant {
             }
         }
     }
-}
-
-impl Quant {
-    pub(super) fn grad(self) -> Grad {
-        match self {
-            Quant::Quantize(_) => Grad::NonDiff,
-            Quant::Dequantize { .. } | Quant::Matmul { .. } | Quant::GatherMatmul { .. } => Grad::ViaFallback,
-        }
-    }
-}
-
-/// Weights in front as the operation wants them: without the batch axis, or with all leading axes of `x`.
-pub(super) fn batched(op: &Op, inputs: &[Array], flags: &[bool], n: usize) -> Result<Vec<Array>> {
-    let expand = |i: usize| -> Result<Array> {
-        if flags[i] {
-            return Ok(inputs[i].clone());
-        }
-        inputs[i].broadcast_to(&crate::transforms::prefixed(n, inputs[i].shape()))
-    };
-    if let Op::Quant(Quant::Matmul { .. }) = op
-        && !flags[1..].contains(&true)
-    {
-        let mut all = inputs.to_vec();
-        if inputs[1].rank() > 2 {
-            all = (0..inputs.len()).map(expand).collect::<Result<_>>()?;
-        }
-        return Ok(Array::from_op_multi(op.clone(), &all)?.into_iter().collect());
-    }
-    let all = (0..inputs.len()).map(expand).collect::<Result<Vec<_>>>()?;
-    Ok(Array::from_op_multi(op.clone(), &all)?.into_iter().collect())
 }

@@ -4,7 +4,8 @@ use crate::output::line;
 use crate::{Failure, Outcome};
 use clap::Args;
 use olivine::{Device, DeviceKind, Dtype, backend};
-use olivine_spec::check::{Plan, run as run_plan};
+use olivine_spec::check::{Failure as Failed, Plan, run as run_plan};
+use olivine_spec::derive;
 use olivine_spec::rows::rows;
 
 #[derive(Args)]
@@ -72,7 +73,7 @@ pub fn run(a: &Arguments) -> Outcome {
     for device in devices {
         let plan = Plan { only: a.op.clone(), dtype, seed: a.seed, case: a.case, ..Plan::new(device) };
         let mut outcome: Outcome = Ok(());
-        let summary = run_plan(&plan, |f| {
+        let mut tell = |f: &Failed| {
             if a.json {
                 failures.push(serde_json::json!({
                     "device": device.to_string(), "op": f.key, "dtype": f.dtype.to_string(),
@@ -81,12 +82,21 @@ pub fn run(a: &Arguments) -> Outcome {
             } else if outcome.is_ok() {
                 outcome = line(&f.to_string()).map_err(Failure::from);
             }
-        });
+        };
+        let summary = run_plan(&plan, &mut tell);
+        // A case by its number is a case of values.
+        let transforms = match a.case {
+            Some(_) => (0, 0),
+            None => derive::run(device, a.op.as_deref(), a.seed, &mut tell),
+        };
         outcome?;
-        passed += summary.passed;
-        failed += summary.failed;
+        passed += summary.passed + transforms.0;
+        failed += summary.failed + transforms.1;
         if !a.json {
-            line(&format!("{device}: {summary}"))?;
+            line(&format!(
+                "{device}: {summary}; transforms: {} passed, {} failed",
+                transforms.0, transforms.1
+            ))?;
         }
     }
     if a.json {

@@ -1,0 +1,271 @@
+//! What transforms must make of every operation: derivatives that agree with differences and with each other, batches
+//! that are what one call for each element gives, compilation that changes nothing.
+
+use crate::check::Failure;
+use crate::draw::{Draw, Profile, Rng};
+use crate::host::{Cx, Data, Host};
+use crate::rows::{Case, Row, rows};
+use olivine_core::ops::stack;
+use olivine_core::transforms::{compile, jvp_arrays, vjp_arrays, vmap_arrays};
+use olivine_core::{Array, Device, Dtype, Result, Stream};
+
+/// Kinds whose values jump or whose results are determined only up to signs, with the reason; differences say nothing
+/// about them.
+pub const WITHOUT_DIFFERENCES: &[(&str, &str)] = &[
+    ("eig", "eigenvectors of real matrices may change their order with a small change"),
+    ("svd", "vectors beyond the rank are any that fit"),
+    ("stop_gradient", "its derivative is zero on purpose"),
+    ("fft", "complex results are no wider than complex64"),
+    ("ifft", "complex results are no wider than complex64"),
+    ("rfft", "complex results are no wider than complex64"),
+    ("irfft", "complex results are no wider than complex64"),
+];
+
+/// Elements of a batch.
+const N: usize = 3;
+
+/// Runs the checks of all kinds, or of one, on a device; `report` gets every failure. Gives how many checks passed and
+/// failed.
+pub fn run(
+    device: Device,
+    only: Option<&str>,
+    seed: u64,
+    mut report: impl FnMut(&Failure),
+) -> (usize, usize) {
+    let (mut passed, mut failed) = (0, 0);
+    for row in rows().iter().filter(|r| only.is_none_or(|n| n == r.key)) {
+        let wanted = [Dtype::F64, Dtype::F32, Dtype::C64, Dtype::I32];
+        for dtype in wanted.into_iter().filter(|d| row.dtypes.contains(d)) {
+            for n in 0..2 {
+                let parts = [
+                    seed,
+                    row.key.bytes().fold(7, |h, b| h * 31 % 1_000_003 + u64::from(b)),
+                    dtype as u64,
+                    n,
+                ];
+                let case = (row.draw)(&mut Draw::new(Profile::Plain, &parts), dtype);
+                let mut rng = Rng::of(&parts);
+                let outcome = Stream::default_of(device).scope(|| one(row, &case, &mut rng));
+                match outcome {
+                    Ok(()) => passed += 1,
+                    Err(message) => {
+                        failed += 1;
+                        report(&Failure {
+                            key: row.key,
+                            dtype,
+                            profile: Profile::Plain,
+                            what: format!("{:?}", case.op),
+                            message,
+                            again: format!(
+                                "olivine selftest --device {device} --op {} --seed {seed}",
+                                row.key
+                            ),
+                        });
+                    }
+                }
+            }
+        }
+    }
+    (passed, failed)
+}
+
+fn one(row: &Row, case: &Case, rng: &mut Rng) -> std::result::Result<(), String> {
+    let x =
+        case.inputs.iter().map(|i| i.array()).collect::<Result<Vec<Array>>>().map_err(|e| e.to_string())?;
+    let f = |x: &[Array]| Array::from_op_multi(case.op.clone(), x).map(|y| y.into_vec());
+    let plain = f(&x).map_err(|e| e.to_string())?;
+    compiled(&f, &x, &plain).map_err(|e| format!("compile: {e}"))?;
+    if x.is_empty() {
+        return Ok(());
+    }
+    batches(&f, &x).map_err(|e| format!("vmap: {e}"))?;
+    if plain.iter().any(|y| y.dtype().is_inexact()) && x.iter().any(|a| a.dtype().is_inexact()) {
+        let differences = !WITHOUT_DIFFERENCES.iter().any(|(k, _)| *k == row.key);
+        derivatives(&f, &x, &plain, differences, rng).map_err(|e| format!("derivatives: {e}"))?;
+    }
+    Ok(())
+}
+
+type Outcome = std::result::Result<(), String>;
+
+fn text(e: olivine_core::Error) -> String {
+    e.to_string()
+}
+
+fn same(what: &str, a: &Array, b: &Array, tolerance: f64) -> Outcome {
+    if a.shape() != b.shape() || a.dtype() != b.dtype() {
+        return Err(format!("{what}: {} {} and {} {}", a.dtype(), a.shape(), b.dtype(), b.shape()));
+    }
+    let (a, b) = (Host::from_array(a).map_err(text)?, Host::from_array(b).map_err(text)?);
+    let near = |x: f64, y: f64, size: f64| {
+        x == y || (x.is_nan() && y.is_nan()) || (x - y).abs() <= tolerance * (1.0 + size)
+    };
+    let bad = match (&a.data, &b.data) {
+        (Data::Int(x), Data::Int(y)) => x.iter().zip(y).position(|(x, y)| x != y),
+        (Data::Real(x), Data::Real(y)) => {
+            // What belongs together is judged by its largest element: parts of it may cancel out.
+            let size = y.iter().filter(|v| v.is_finite()).fold(0.0f64, |m, v| m.max(v.abs()));
+            x.iter().zip(y).position(|(x, y)| !near(*x, *y, size))
+        }
+        (Data::Complex(x), Data::Complex(y)) => {
+            let size = y.iter().map(|z| z.abs()).filter(|v| v.is_finite()).fold(0.0f64, f64::max);
+            x.iter().zip(y).position(|(x, y)| !near(x.re, y.re, size) || !near(x.im, y.im, size))
+        }
+        (_, _) => Some(0),
+    };
+    match bad {
+        None => Ok(()),
+        Some(i) => {
+            let show = |h: &Host| match &h.data {
+                Data::Int(v) => v[i].to_string(),
+                Data::Real(v) => v[i].to_string(),
+                Data::Complex(v) => format!("{}+{}i", v[i].re, v[i].im),
+            };
+            Err(format!("{what}: element {i} is {}, not {}", show(&a), show(&b)))
+        }
+    }
+}
+
+fn compiled(f: &dyn Fn(&[Array]) -> Result<Vec<Array>>, x: &[Array], plain: &[Array]) -> Outcome {
+    let g = compile(|x: &Vec<Array>| f(x));
+    for call in ["first", "second"] {
+        let y = g(&x.to_vec()).map_err(text)?;
+        for (k, (a, b)) in y.iter().zip(plain).enumerate() {
+            same(&format!("{call} call, result {k}"), a, b, 0.0)?;
+        }
+    }
+    Ok(())
+}
+
+fn precision(d: Dtype) -> f64 {
+    if d == Dtype::F64 { 1e-9 } else { 2e-4 }
+}
+
+/// Each argument alone has the batch, and all together, in front and behind.
+fn batches(f: &dyn Fn(&[Array]) -> Result<Vec<Array>>, x: &[Array]) -> Outcome {
+    let mut choices: Vec<Vec<bool>> = (0..x.len()).map(|i| (0..x.len()).map(|j| i == j).collect()).collect();
+    choices.push(vec![true; x.len()]);
+    for flags in choices {
+        // Elements of floats differ by a factor, which keeps matrices regular and signs as they are.
+        let element = |i: usize| -> Result<Vec<Array>> {
+            x.iter()
+                .zip(&flags)
+                .map(|(a, &b)| match b && a.dtype().is_inexact() {
+                    true => a.scale([1.0, 0.75, 0.5][i])?.astype(a.dtype()),
+                    false => Ok(a.clone()),
+                })
+                .collect()
+        };
+        let elements = (0..N).map(element).collect::<Result<Vec<_>>>().map_err(text)?;
+        let singles = elements.iter().map(|e| f(e)).collect::<Result<Vec<_>>>().map_err(text)?;
+        for last in [false, true] {
+            let mut axes = Vec::new();
+            let mut joined = Vec::new();
+            for (k, &b) in flags.iter().enumerate() {
+                axes.push(b.then_some(if last { -1 } else { 0 }));
+                let all: Vec<Array> = elements.iter().map(|e| e[k].clone()).collect();
+                joined.push(if b {
+                    stack(&all, if last { -1 } else { 0 }).map_err(text)?
+                } else {
+                    x[k].clone()
+                });
+            }
+            let ys = vmap_arrays(|x| f(x), &joined, &axes, |n| Ok(vec![Some(0); n]))
+                .map_err(|e| format!("{axes:?}: {e}"))?;
+            for (k, y) in ys.iter().enumerate() {
+                let all: Vec<Array> = singles.iter().map(|s| s[k].clone()).collect();
+                let want = stack(&all, 0).map_err(text)?;
+                let exact = if want.dtype().is_inexact() { precision(want.dtype()) } else { 0.0 };
+                same(&format!("{axes:?}, result {k}"), y, &want, exact)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Numbers of -1 to 1 like `a`; zeros for what has no derivative.
+fn direction(a: &Array, rng: &mut Rng) -> Result<Array> {
+    let mut h = Host::numbers(a.dtype(), a.shape(), &vec![0.0; a.size()]);
+    match &mut h.data {
+        Data::Real(v) => {
+            v.iter_mut().for_each(|v| *v = crate::host::round_to(2.0 * rng.float() - 1.0, a.dtype()))
+        }
+        Data::Complex(v) => {
+            let part = |rng: &mut Rng| crate::host::round_to(2.0 * rng.float() - 1.0, Dtype::F32);
+            v.iter_mut().for_each(|z| *z = Cx::new(part(rng), part(rng)));
+        }
+        Data::Int(_) => {}
+    }
+    h.to_array()
+}
+
+/// `Re(conj(a) * b)`, summed.
+fn dot(a: &[Array], b: &[Array]) -> Result<f64> {
+    let mut total = 0.0;
+    for (a, b) in a.iter().zip(b).filter(|(a, _)| a.dtype().is_inexact()) {
+        let (a, b) = (Host::from_array(a)?, Host::from_array(b)?);
+        total += match (&a.data, &b.data) {
+            (Data::Real(x), Data::Real(y)) => x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>(),
+            (Data::Complex(x), Data::Complex(y)) => {
+                x.iter().zip(y).map(|(x, y)| x.re * y.re + x.im * y.im).sum()
+            }
+            (_, _) => f64::NAN,
+        };
+    }
+    Ok(total)
+}
+
+fn derivatives(
+    f: &dyn Fn(&[Array]) -> Result<Vec<Array>>,
+    x: &[Array],
+    plain: &[Array],
+    differences: bool,
+    rng: &mut Rng,
+) -> Outcome {
+    // Transforms take floats only; the others are captured.
+    let floats: Vec<usize> = (0..x.len()).filter(|&i| x[i].dtype().is_inexact()).collect();
+    let whole = |some: &[Array]| -> Vec<Array> {
+        let mut all = x.to_vec();
+        floats.iter().zip(some).for_each(|(&i, a)| all[i] = a.clone());
+        all
+    };
+    let kept: Vec<usize> = (0..plain.len()).filter(|&k| plain[k].dtype().is_inexact()).collect();
+    let g = |some: &[Array]| -> Result<Vec<Array>> {
+        let y = f(&whole(some))?;
+        Ok(kept.iter().map(|&k| y[k].clone()).collect())
+    };
+    let p: Vec<Array> = floats.iter().map(|&i| x[i].clone()).collect();
+    let t = p.iter().map(|a| direction(a, rng)).collect::<Result<Vec<_>>>().map_err(text)?;
+    let (y, dy) = jvp_arrays(g, &p, &t).map_err(|e| format!("jvp: {e}"))?;
+    let c = y.iter().map(|a| direction(a, rng)).collect::<Result<Vec<_>>>().map_err(text)?;
+    let (_, dx) = vjp_arrays(g, &p, &c).map_err(|e| format!("vjp: {e}"))?;
+    let (forward, backward) = (dot(&c, &dy).map_err(text)?, dot(&t, &dx).map_err(text)?);
+    let wide = p.iter().chain(&y).all(|a| a.dtype() == Dtype::F64);
+    let sizes =
+        dy.iter().zip(&c).map(|(a, b)| dot(&[a.abs()?], &[b.abs()?])).sum::<Result<f64>>().map_err(text)?;
+    let near = |a: f64, b: f64| (a - b).abs() <= if wide { 1e-8 } else { 2e-3 } * (1.0 + sizes);
+    if !(near(forward, backward) || forward == backward || (forward.is_nan() && backward.is_nan())) {
+        return Err(format!("{forward} forward, {backward} backward"));
+    }
+    if !wide || !differences {
+        return Ok(());
+    }
+    let h = 1e-6;
+    let moved = |h: f64| -> Result<Vec<Array>> {
+        let at = p.iter().zip(&t).map(|(p, t)| p.add(&t.scale(h)?)).collect::<Result<Vec<_>>>()?;
+        g(&at)
+    };
+    let slopes = |h: f64| -> Result<Vec<Array>> {
+        let (plus, minus) = (moved(h)?, moved(-h)?);
+        plus.iter().zip(&minus).map(|(a, b)| a.subtract(b)?.scale(0.5 / h)).collect()
+    };
+    let (wide, narrow) = (slopes(h).map_err(text)?, slopes(0.3 * h).map_err(text)?);
+    for (k, ((a, b), d)) in wide.iter().zip(&narrow).zip(&dy).enumerate() {
+        // Where the function jumps, ends or has a pole, differences do not settle and say nothing.
+        let settled =
+            a.isclose(b, 1e-3, 1e-3, false).and_then(|s| s.logical_and(&y[k].isfinite()?)).map_err(text)?;
+        let slope = Array::select(&settled, a, d).map_err(text)?;
+        same(&format!("jvp and differences of result {k}"), d, &slope, 1e-5)?;
+    }
+    Ok(())
+}
