@@ -66,10 +66,7 @@ pub(super) fn scan(ctx: &mut EvalCtx<'_>, l: &mut Launch<'_>, op: Scan) -> Resul
         ScanKind::Min => ("OpMin", most(d)),
         ScanKind::LogSumExp => ("OpLse", "((A)-INF)"),
     };
-    // Products of parts of a line may be out of range where no running product is; of complex numbers such
-    // parts then are no numbers.
-    let ordered = complex && op.kind == ScanKind::Prod;
-    let serial = (s.stride != 1 && s.count >= 1024) || s.n <= 16 || ordered;
+    let serial = (s.stride != 1 && s.count >= 1024) || s.n <= 16;
     let kernel = |entry| {
         Kernel::new(File::Scan, entry)
             .set("T", d)

@@ -84,7 +84,8 @@ fn product(ctx: &mut EvalCtx<'_>, l: &mut Launch<'_>, spec: Affine) -> Result<()
     args.u64(x).u64(w).u64(s).u64(b).u64(out).size(n).size(outs).size(rows);
     let scales = ctx.inputs[2].view.dtype;
     let meta = Meta::new(ctx.inputs[0].view.layout.shape().clone(), d);
-    if few_halves(spec, &meta) && x.is_multiple_of(16) && w.is_multiple_of(16) {
+    // One row is faster without tensor cores.
+    if rows > 1 && few_halves(spec, &meta) && x.is_multiple_of(16) && w.is_multiple_of(16) {
         // A quad of threads takes one piece, which has one scale.
         let chunk = if spec.bits == 4 && spec.group.is_multiple_of(64) { 64 } else { 32 };
         let columns = rows.div_ceil(8).next_power_of_two();
