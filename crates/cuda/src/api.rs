@@ -338,7 +338,8 @@ pub(crate) fn load(device: Device, image: &[u8], entry: &str) -> Result<Function
 }
 
 impl Function {
-    /// Sends the kernel to a stream.
+    /// Sends the kernel to a stream; with `overlap` it may come to the GPU while the kernel before it still
+    /// runs.
     ///
     /// # Safety
     /// The parameters are those of the kernel, and what they point to is big enough and lives until the
@@ -351,25 +352,32 @@ impl Function {
         grid: [u32; 3],
         block: [u32; 2],
         shared: u32,
+        overlap: bool,
         s: RawStream,
         parameters: &mut [*mut c_void],
     ) -> Result<()> {
         let [gx, gy, gz] = grid;
-        // SAFETY: the caller's promise.
+        // Every kernel begins by waiting for the one before, see `BEGIN` of `prelude.cuh`.
+        let mut early = cu::CUlaunchAttribute {
+            id: cu::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            pad: [0; 4],
+            value: cu::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
+        };
+        let config = cu::CUlaunchConfig {
+            gridDimX: gx,
+            gridDimY: gy,
+            gridDimZ: gz,
+            blockDimX: block[0],
+            blockDimY: block[1],
+            blockDimZ: 1,
+            sharedMemBytes: shared,
+            hStream: s.0,
+            attrs: &raw mut early,
+            numAttrs: u32::from(overlap),
+        };
+        // SAFETY: the caller's promise; the attribute outlives the call.
         let r = unsafe {
-            cu::cuLaunchKernel(
-                self.0,
-                gx,
-                gy,
-                gz,
-                block[0],
-                block[1],
-                1,
-                shared,
-                s.0,
-                parameters.as_mut_ptr(),
-                std::ptr::null_mut(),
-            )
+            cu::cuLaunchKernelEx(&raw const config, self.0, parameters.as_mut_ptr(), std::ptr::null_mut())
         };
         check(op, device, r)
     }

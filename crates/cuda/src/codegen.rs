@@ -98,6 +98,7 @@ impl Plan {
         }
         writeln!(s, "}}")?;
         writeln!(s, "extern \"C\" __global__ void __launch_bounds__({BLOCK}) {ENTRY}(const Params p) {{")?;
+        writeln!(s, "  BEGIN;")?;
         writeln!(s, "  {index} t = ({index})blockIdx.x * {BLOCK} + threadIdx.x;")?;
         writeln!(s, "  if (t >= p.threads) return;")?;
         // Coordinates, the innermost counted in groups of lanes.

@@ -20,6 +20,8 @@ pub const TOOLS: &str = include_str!("kernels/tools.cuh");
 #[allow(missing_docs, reason = "the names are the files'")]
 pub enum File {
     Create,
+    Copy,
+    Gemv,
     Reduce,
     Arg,
     Rows,
@@ -34,8 +36,10 @@ pub enum File {
 
 impl File {
     /// All of them.
-    pub const ALL: [File; 11] = [
+    pub const ALL: [File; 13] = [
         File::Create,
+        File::Copy,
+        File::Gemv,
         File::Reduce,
         File::Arg,
         File::Rows,
@@ -51,6 +55,8 @@ impl File {
     fn source(self) -> (&'static str, &'static str) {
         match self {
             File::Create => ("create.cu", include_str!("kernels/create.cu")),
+            File::Copy => ("copy.cu", include_str!("kernels/copy.cu")),
+            File::Gemv => ("gemv.cu", include_str!("kernels/gemv.cu")),
             File::Reduce => ("reduce.cu", include_str!("kernels/reduce.cu")),
             File::Arg => ("arg.cu", include_str!("kernels/arg.cu")),
             File::Rows => ("rows.cu", include_str!("kernels/rows.cu")),

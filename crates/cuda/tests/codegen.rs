@@ -1,5 +1,7 @@
 //! The sources of a fixed set of expressions, word for word. `OLIVINE_UPDATE_SNAPSHOTS=1` writes them anew.
 
+#[path = "common/catalogue.rs"]
+mod catalogue;
 #[path = "common/plans.rs"]
 mod plans;
 
@@ -26,5 +28,18 @@ fn a_plan_differs_where_its_source_does() {
         if let Some(other) = seen.insert(plan.kernel(), name) {
             panic!("{name} and {other} have one source");
         }
+    }
+}
+
+/// A kernel without it would run beside the one whose results it reads.
+#[test]
+fn every_kernel_waits_for_the_one_before() {
+    for k in catalogue::kernels() {
+        let source = k.unit().source;
+        let kernels = source.matches("extern \"C\" __global__").count();
+        assert_eq!(source.matches("  BEGIN;\n").count(), kernels, "{:?}", k.file);
+    }
+    for (name, plan) in plans::plans() {
+        assert!(plan.kernel().contains("const Params p) {\n  BEGIN;\n"), "{name}");
     }
 }

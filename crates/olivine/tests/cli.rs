@@ -107,3 +107,11 @@ fn a_chat_goes_on_after_a_line_that_is_not_text_and_says_so_at_the_end() {
     assert!(said.contains("1 lines were not answered"), "{said}");
     assert_eq!(olivine(&arguments, b"/help\n").status.code(), Some(0));
 }
+
+#[test]
+fn the_operations_of_a_device_that_is_named() {
+    let out = olivine(&["selftest", "--device", "cpu", "--op", "logsumexp"], b"");
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(out.status.success(), "{text}{}", String::from_utf8_lossy(&out.stderr));
+    assert!(text.contains("cpu:0") && text.ends_with(" 0 failed\n"), "{text}");
+}

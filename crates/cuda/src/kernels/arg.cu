@@ -18,6 +18,7 @@ DEV bool wins(A b, u32 j, A a, u32 i) {
 }
 
 extern "C" __global__ void __launch_bounds__(1024) extreme(const T* x, Axes kept, u64 n, i64 stride, u32* y, u64 outs) {
+  BEGIN;
 #if THREADS == 1
   u64 o = (u64)blockIdx.x * blockDim.x + threadIdx.x;
   u64 first = 0;

@@ -15,6 +15,7 @@ struct Shape {
 #ifdef KERNEL_vector
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
 vector(const T* q, const T* k, const T* v, const void* mask, const f32* sinks, const Shape s, f32 scale, T* out, f32* partial) {
+  BEGIN;
   u64 id = blockIdx.x, part = blockIdx.y;
   u64 i = id % s.lq, bh = id / s.lq, h = bh % s.heads, b = bh / s.heads;
   int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
@@ -124,6 +125,7 @@ vector(const T* q, const T* k, const T* v, const void* mask, const f32* sinks, c
 #ifdef KERNEL_combine
 // Results from those of the parts.
 extern "C" __global__ void __launch_bounds__(128) combine(const f32* partial, u64 parts, T* out) {
+  BEGIN;
   const f32* mine = partial + (u64)blockIdx.x * parts * (DV + 2);
   float high = -INF, sum = 0.0f;
   for (u64 p = 0; p < parts; p++) high = fmaxf(high, mine[p * (DV + 2)]);

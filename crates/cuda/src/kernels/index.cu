@@ -51,6 +51,7 @@ struct Positions {
 #ifdef KERNEL_gather
 extern "C" __global__ void __launch_bounds__(256)
 gather(const T* x, const Positions at, Axes window, u64 each, T* y, u64 total, Fault* fault, u64 seq) {
+  BEGIN;
   u64 t = (u64)blockIdx.x * 256 + threadIdx.x;
   if (t >= total) return;
   u64 p = t / each, w = t - p * each;
@@ -65,6 +66,7 @@ gather(const T* x, const Positions at, Axes window, u64 each, T* y, u64 total, F
 // y[t] = x[..., indices[t], ...]
 extern "C" __global__ void __launch_bounds__(256)
 take(const T* x, const I* indices, Axes places, Axes others, i64 along, u64 size, u64 axis, T* y, u64 total, Fault* fault, u64 seq) {
+  BEGIN;
   u64 t = (u64)blockIdx.x * 256 + threadIdx.x;
   if (t >= total) return;
   i64 i = checked(indices[places.at(t)], size, 1, axis, fault, seq);
@@ -125,6 +127,7 @@ claim
 scatter
 #endif
 (const T* updates, Axes from, const Positions at, Axes window, u64 each, T* y, u32* last, u64 total, Fault* fault, u64 seq) {
+  BEGIN;
   u64 t = (u64)blockIdx.x * 256 + threadIdx.x;
   if (t >= total) return;
   u64 p = t / each, w = t - p * each;
@@ -150,6 +153,7 @@ put_along
 #endif
 (const T* values, Axes from, const I* indices, Axes places, Axes others, i64 along, u64 size, u64 axis, T* y, u32* last,
  u64 total, Fault* fault, u64 seq) {
+  BEGIN;
   u64 t = (u64)blockIdx.x * 256 + threadIdx.x;
   if (t >= total) return;
   i64 i = checked(indices[places.at(t)], size, 1, axis, fault, seq);

@@ -45,6 +45,29 @@ template <> DEV bf16 put<bf16>(float v) { return float_to_bf16(v); }
 
 template <class T, int N> struct alignas(sizeof(T) * N) Vec { T v[N]; };
 
+// Memory that is read once and need not stay in the cache.
+DEV Vec<u32, 1> load_once(const Vec<u32, 1>* p) { Vec<u32, 1> r; r.v[0] = __ldcs((const u32*)p); return r; }
+DEV Vec<u32, 2> load_once(const Vec<u32, 2>* p) {
+  uint2 v = __ldcs((const uint2*)p);
+  Vec<u32, 2> r = {{v.x, v.y}};
+  return r;
+}
+DEV Vec<u32, 4> load_once(const Vec<u32, 4>* p) {
+  uint4 v = __ldcs((const uint4*)p);
+  Vec<u32, 4> r = {{v.x, v.y, v.z, v.w}};
+  return r;
+}
+
+// The first statement of every kernel. Where the GPU can, a kernel is sent to it while the one before still runs: this lets
+// the next one come, and waits for the one before, whose results are there afterwards.
+#if __CUDA_ARCH__ >= 900
+#define BEGIN                                           \
+  asm volatile("griddepcontrol.launch_dependents;");    \
+  asm volatile("griddepcontrol.wait;" ::: "memory")
+#else
+#define BEGIN
+#endif
+
 // ---- conversions of elements: floats saturate into integers, NaN becomes 0, integers wrap ----
 
 // Rounded to odd, so that rounding again to a half gives what rounding once would.

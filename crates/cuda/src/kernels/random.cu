@@ -34,6 +34,7 @@ DEV void store(u8* out, u64 bytes, u64 word, u32 v) {
 
 // One row of blocks for each key, one thread for each counter. `each` bytes for a key.
 extern "C" __global__ void __launch_bounds__(256) bits(const u32* keys, Axes axes, i64 second, u8* out, u64 each, u64 count) {
+  BEGIN;
   u64 words = (each + 3) / 4, half = words / 2, odd = words & 1;
   u64 i = (u64)blockIdx.x * 256 + threadIdx.x;
   if (i >= half + odd) return;

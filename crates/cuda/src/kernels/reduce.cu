@@ -10,6 +10,7 @@ typedef typename Reg<ACC>::type A;
 // A group of THREADS for each result and part; groups of 32 share a block.
 extern "C" __global__ void __launch_bounds__(256)
 rows(const T* x, Axes kept, Axes along, u64 n, RESULT* y, u64 outs, u64 chunk, u64 parts) {
+  BEGIN;
   u64 o = (u64)blockIdx.x * blockDim.y + threadIdx.y;
   if (o >= outs) return;
   u64 part = blockIdx.y;
@@ -59,6 +60,7 @@ rows(const T* x, Axes kept, Axes along, u64 n, RESULT* y, u64 outs, u64 chunk, u
 // A column of 8 threads for each result, 32 results side by side: for results whose elements lie apart.
 extern "C" __global__ void __launch_bounds__(256)
 columns(const T* x, Axes kept, Axes along, u64 n, RESULT* y, u64 outs, u64 chunk, u64 parts) {
+  BEGIN;
   __shared__ A shared[8][33];
   u64 o = (u64)blockIdx.x * 32 + threadIdx.x, part = blockIdx.y;
   u64 start = part * chunk, end = start + chunk < n ? start + chunk : n;
@@ -85,6 +87,56 @@ columns(const T* x, Axes kept, Axes along, u64 n, RESULT* y, u64 outs, u64 chunk
 #pragma unroll
     for (int k = 1; k < 8; k++) all = OP::f(all, shared[k][threadIdx.x]);
     y[o * parts + part] = put<RESULT>(all);
+  }
+}
+#endif
+
+#ifdef KERNEL_wide_columns
+// The same where neighbouring results have neighbouring elements: a thread reads VEC results' elements at once.
+extern "C" __global__ void __launch_bounds__(256)
+wide_columns(const T* x, Axes kept, i64 stride, u64 n, RESULT* y, u64 outs, u64 chunk, u64 parts) {
+  BEGIN;
+  __shared__ A shared[8][32 * VEC + 1];
+  u64 o = ((u64)blockIdx.x * 32 + threadIdx.x) * VEC, part = blockIdx.y;
+  u64 start = part * chunk, end = start + chunk < n ? start + chunk : n;
+  A acc[VEC], top[VEC];
+#pragma unroll
+  for (int j = 0; j < VEC; j++) acc[j] = top[j] = INIT;
+  if (o < outs) {
+    const T* row = x + kept.at(o);
+    int links = 0;
+    u64 i = start + threadIdx.y;
+    for (; i + 8 * (FLIGHT - 1) < end; i += 8 * FLIGHT) {
+      Vec<T, VEC> v[FLIGHT];
+#pragma unroll
+      for (int k = 0; k < FLIGHT; k++) v[k] = *(const Vec<T, VEC>*)(row + (i64)(i + 8 * k) * stride);
+#pragma unroll
+      for (int k = 0; k < FLIGHT; k++)
+#pragma unroll
+        for (int j = 0; j < VEC; j++) acc[j] = OP::f(acc[j], To<A>::f(get<T>(v[k].v[j])));
+      links += FLIGHT;
+      if (links >= CHAIN) {
+        links = 0;
+#pragma unroll
+        for (int j = 0; j < VEC; j++) { top[j] = OP::f(top[j], acc[j]); acc[j] = INIT; }
+      }
+    }
+    for (; i < end; i += 8) {
+      Vec<T, VEC> v = *(const Vec<T, VEC>*)(row + (i64)i * stride);
+#pragma unroll
+      for (int j = 0; j < VEC; j++) acc[j] = OP::f(acc[j], To<A>::f(get<T>(v.v[j])));
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < VEC; j++) shared[threadIdx.y][threadIdx.x * VEC + j] = OP::f(top[j], acc[j]);
+  __syncthreads();
+  for (int c = threadIdx.y * 32 + threadIdx.x; c < 32 * VEC; c += 256) {
+    u64 result = (u64)blockIdx.x * 32 * VEC + c;
+    if (result >= outs) break;
+    A all = shared[0][c];
+#pragma unroll
+    for (int k = 1; k < 8; k++) all = OP::f(all, shared[k][c]);
+    y[result * parts + part] = put<RESULT>(all);
   }
 }
 #endif

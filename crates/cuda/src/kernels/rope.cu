@@ -4,6 +4,7 @@
 extern "C" __global__ void __launch_bounds__(256)
 rope(const T* x, i64 sb, i64 sh, i64 sl, T* y, u64 heads, u64 len, u64 dim, u64 dims, const i32* offsets, u64 per_batch,
      const f32* frequencies, f32 base, f32 scale) {
+  BEGIN;
   extern __shared__ float table[];
   u64 l = blockIdx.x, b = blockIdx.y, half = dims / 2;
   float position = (float)((i64)offsets[per_batch ? b : 0] + (i64)l) * scale;

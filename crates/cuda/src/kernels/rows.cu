@@ -72,8 +72,17 @@ struct Row {
   y += o * (width);
 
 #ifdef KERNEL_softmax
+// exp(v - shift). Results of halves need few digits: for those by the instruction for powers of two.
+template <class E> DEV float exp_of(float v, float shift) {
+  if (sizeof(E) == 4) return expf(v - shift);
+  const float log2e = 1.4426950408889634f;
+  float r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"((v - shift) * log2e));
+  return r;
+}
 // A row of nothing but -inf, and one with +inf, has no softmax: all NaN.
 extern "C" __global__ void __launch_bounds__(THREADS < 256 ? 256 : THREADS) softmax(const T* x, T* y, u64 n, u64 rows) {
+  BEGIN;
   ROW(y, n)
   float high = -INF;
   row.each([&](float v) { high = maximum(high, v); });
@@ -85,20 +94,26 @@ extern "C" __global__ void __launch_bounds__(THREADS < 256 ? 256 : THREADS) soft
     u64 i = ((u64)k * THREADS + threadIdx.x) * VEC;
     if (i < n)
 #pragma unroll
-      for (int j = 0; j < VEC; j++) { row.v[k][j] = expf(row.v[k][j] - shift); sum += row.v[k][j]; }
+        for (int j = 0; j < VEC; j++) { row.v[k][j] = exp_of<T>(row.v[k][j], shift); sum += row.v[k][j]; }
   }
   sum = block_all<OpAdd, THREADS>(sum);
-  row.write(y, [&](u64, float v) { return v / sum; });
+  float part = 1.0f / sum;
+  row.write(y, [&](u64, float v) { return sizeof(T) == 4 ? v / sum : v * part; });
 #else
-  row.each([&](float v) { sum += expf(v - shift); });
+  row.each([&](float v) { sum += exp_of<T>(v, shift); });
   sum = block_all<OpAdd, THREADS>(sum);
-  row.write(y, [&](u64, float v) { return expf(v - shift) / sum; });
+  float part = 1.0f / sum;
+  row.write(y, [&](u64, float v) {
+    float e = exp_of<T>(v, shift);
+    return sizeof(T) == 4 ? e / sum : e * part;
+  });
 #endif
 }
 #endif
 
 #ifdef KERNEL_logsumexp
 extern "C" __global__ void __launch_bounds__(THREADS < 256 ? 256 : THREADS) logsumexp(const T* x, T* y, u64 n, u64 rows) {
+  BEGIN;
   ROW(y, 1)
   float high = -INF;
   row.each([&](float v) { high = maximum(high, v); });
@@ -114,6 +129,7 @@ extern "C" __global__ void __launch_bounds__(THREADS < 256 ? 256 : THREADS) logs
 // W: type of the weight, when HAS_W.
 extern "C" __global__ void __launch_bounds__(THREADS < 256 ? 256 : THREADS)
 rms_norm(const T* x, T* y, u64 n, u64 rows, float eps, const W* w, const B* b) {
+  BEGIN;
   ROW(y, n)
   float sum = 0.0f;
   row.each([&](float v) { sum += v * v; });
@@ -132,6 +148,7 @@ rms_norm(const T* x, T* y, u64 n, u64 rows, float eps, const W* w, const B* b) {
 #ifdef KERNEL_layer_norm
 extern "C" __global__ void __launch_bounds__(THREADS < 256 ? 256 : THREADS)
 layer_norm(const T* x, T* y, u64 n, u64 rows, float eps, const W* w, const B* b) {
+  BEGIN;
   ROW(y, n)
   float sum = 0.0f;
   row.each([&](float v) { sum += v; });

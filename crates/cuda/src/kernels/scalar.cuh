@@ -111,7 +111,8 @@ static __device__ __noinline__ double digamma_wide(double x) {
   double y = 0.0;
   if (x < 0.0) {
     if (x == floor(x)) return (double)NAN_F;
-    y = -3.14159265358979323846 / tan(3.14159265358979323846 * fmod(x, 1.0));
+    // The distance to the nearest pole, which is exact.
+    y = -3.14159265358979323846 / tan(3.14159265358979323846 * (x - rint(x)));
     x = 1.0 - x;
   }
   for (; x < 10.0; x += 1.0) y -= 1.0 / x;

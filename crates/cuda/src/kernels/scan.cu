@@ -7,6 +7,7 @@ struct OpLse { template <class V> static DEV V f(V a, V b) { return log_add_exp(
 // A thread for each line: for lines that lie beside each other.
 extern "C" __global__ void __launch_bounds__(256)
 serial(const T* x, Axes lines, i64 stride, OUT* y, Axes places, i64 out, u64 n, u64 count) {
+  BEGIN;
   u64 o = (u64)blockIdx.x * 256 + threadIdx.x;
   if (o >= count) return;
   const T* from = x + lines.at(o);
@@ -22,19 +23,45 @@ serial(const T* x, Axes lines, i64 stride, OUT* y, Axes places, i64 out, u64 n, 
 }
 #endif
 
+#ifdef KERNEL_totals
+// The combination of each part of a line, for lines that are too long for one block.
+extern "C" __global__ void __launch_bounds__(256)
+totals(const T* x, Axes lines, i64 stride, u64 n, u64 chunk, u64 parts, ACC* y) {
+  BEGIN;
+  u64 o = blockIdx.x / parts, part = blockIdx.x % parts;
+  const T* from = x + lines.at(o);
+  u64 start = part * chunk, end = start + chunk < n ? start + chunk : n;
+  A acc = INIT;
+#pragma unroll 4
+  for (u64 k = start + threadIdx.x; k < end; k += 256) {
+    i64 i = (i64)(REVERSE ? n - 1 - k : k);
+    acc = OP::f(acc, To<A>::f(get<T>(from[i * stride])));
+  }
+  acc = block_all<OP, 256>(acc);
+  if (threadIdx.x == 0) y[blockIdx.x] = put<ACC>(acc);
+}
+#endif
+
 #ifdef KERNEL_block
-// A block for each line.
+// A block for each line, or for each of its parts, whose totals are then known.
 #define EACH 4
 extern "C" __global__ void __launch_bounds__(256)
-block(const T* x, Axes lines, i64 stride, OUT* y, Axes places, i64 out, u64 n, u64 count) {
+block(const T* x, Axes lines, i64 stride, OUT* y, Axes places, i64 out, u64 n, u64 chunk, u64 parts, const ACC* totals) {
+  BEGIN;
   __shared__ A warps[8];
-  u64 o = blockIdx.x;
+  u64 o = blockIdx.x / parts, part = blockIdx.x % parts;
   const T* from = x + lines.at(o);
   OUT* to = y + places.at(o);
   int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   A carry = INIT;
-  bool some = false;
-  for (u64 base = 0; base < n; base += 256 * EACH) {
+  bool some = part > 0;
+  if (some) {
+    for (u64 p = threadIdx.x; p < part; p += 256) carry = OP::f(carry, get<ACC>(totals[o * parts + p]));
+    carry = block_all<OP, 256>(carry);
+  }
+  const u64 whole = n;
+  if ((part + 1) * chunk < n) n = (part + 1) * chunk;
+  for (u64 base = part * chunk; base < n; base += 256 * EACH) {
     u64 first = base + (u64)threadIdx.x * EACH;
     A v[EACH];
     bool has[EACH];
@@ -42,7 +69,7 @@ block(const T* x, Axes lines, i64 stride, OUT* y, Axes places, i64 out, u64 n, u
     for (int j = 0; j < EACH; j++) {
       u64 k = first + j;
       has[j] = k < n;
-      i64 i = (i64)(REVERSE ? n - 1 - k : k);
+      i64 i = (i64)(REVERSE ? whole - 1 - k : k);
       v[j] = has[j] ? To<A>::f(get<T>(from[i * stride])) : INIT;
       if (j > 0 && has[j]) v[j] = OP::f(v[j - 1], v[j]);
     }
@@ -71,7 +98,7 @@ block(const T* x, Axes lines, i64 stride, OUT* y, Axes places, i64 out, u64 n, u
     for (int j = 0; j < EACH; j++) {
       if (!has[j]) continue;
       u64 k = first + j;
-      i64 i = (i64)(REVERSE ? n - 1 - k : k);
+      i64 i = (i64)(REVERSE ? whole - 1 - k : k);
       A result;
       if (INCLUSIVE) result = any ? OP::f(before, v[j]) : v[j];
       else if (j == 0) result = any ? before : INIT;

@@ -27,6 +27,7 @@ DEV K key(T v) {
 // Sorts each tile of each line by key and place (Batcher's bitonic network).
 extern "C" __global__ void __launch_bounds__(512)
 tiles(const T* x, Axes lines, i64 stride, u64 n, u64 per_line, K* keys, u32* places) {
+  BEGIN;
   __shared__ K k[TILE];
   __shared__ u32 p[TILE];
   u64 line = blockIdx.x / per_line, base = (blockIdx.x - line * per_line) * TILE;
@@ -60,6 +61,7 @@ tiles(const T* x, Axes lines, i64 stride, u64 n, u64 per_line, K* keys, u32* pla
 // Merges neighbouring runs: each element finds how many of the other run come before it.
 extern "C" __global__ void __launch_bounds__(256)
 merge(const K* keys, const u32* places, K* to_keys, u32* to_places, u64 n, u64 run, u64 total) {
+  BEGIN;
   u64 t = (u64)blockIdx.x * 256 + threadIdx.x;
   if (t >= total) return;
   u64 line = t / n, i = t - line * n, start = i / (2 * run) * (2 * run), middle = start + run;
@@ -86,6 +88,7 @@ merge(const K* keys, const u32* places, K* to_keys, u32* to_places, u64 n, u64 r
 // The elements at the sorted places.
 extern "C" __global__ void __launch_bounds__(256)
 elements(const u32* places, const T* x, Axes lines, i64 stride, T* y, Axes outs, i64 out, u64 n, u64 total) {
+  BEGIN;
   u64 t = (u64)blockIdx.x * 256 + threadIdx.x;
   if (t >= total) return;
   u64 line = t / n, i = t - line * n;
@@ -97,6 +100,7 @@ elements(const u32* places, const T* x, Axes lines, i64 stride, T* y, Axes outs,
 // The sorted places themselves.
 extern "C" __global__ void __launch_bounds__(256)
 indices(const u32* places, u32* y, Axes outs, i64 out, u64 n, u64 total) {
+  BEGIN;
   u64 t = (u64)blockIdx.x * 256 + threadIdx.x;
   if (t >= total) return;
   u64 line = t / n, i = t - line * n;

@@ -67,20 +67,45 @@ pub(super) fn scan(ctx: &mut EvalCtx<'_>, l: &mut Launch<'_>, op: Scan) -> Resul
         ScanKind::LogSumExp => ("OpLse", "((A)-INF)"),
     };
     let serial = (s.stride != 1 && s.count >= 1024) || s.n <= 16;
-    let k = Kernel::new(File::Scan, if serial { "serial" } else { "block" })
-        .set("T", d)
-        .set("ACC", acc)
-        .set("OUT", out_type)
-        .set("OP", f)
-        .set("INIT", Value::Text(init))
-        .set("REVERSE", op.reverse)
-        .set("INCLUSIVE", op.inclusive);
+    let kernel = |entry| {
+        Kernel::new(File::Scan, entry)
+            .set("T", d)
+            .set("ACC", acc)
+            .set("OUT", out_type)
+            .set("OP", f)
+            .set("INIT", Value::Text(init))
+            .set("REVERSE", op.reverse)
+            .set("INCLUSIVE", op.inclusive)
+    };
+    let from = |args: &mut Args| {
+        args.u64(s.at).axes(&s.sizes, &s.strides).i64(s.stride as i64);
+    };
     let mut args = Args::default();
-    args.u64(s.at).axes(&s.sizes, &s.strides).i64(s.stride as i64);
-    args.u64(out).axes(&s.sizes, &s.outs).i64(s.out as i64).size(s.n).size(s.count);
-    let grid = if serial { blocks(l, s.count, 256)? } else { blocks(l, s.count, 1)? };
-    l.run(l.kernel(k)?, [grid, 1, 1], [256, 1], 0, args)
+    from(&mut args);
+    args.u64(out).axes(&s.sizes, &s.outs).i64(s.out as i64).size(s.n);
+    if serial {
+        args.size(s.count);
+        return l.run(l.kernel(kernel("serial"))?, [blocks(l, s.count, 256)?, 1, 1], [256, 1], 0, args);
+    }
+    // Too few lines to fill the device: each is divided into parts, whose totals are found first.
+    let wanted = (l.gpu.properties.processors as usize * 4).div_ceil(s.count.max(1));
+    let parts = wanted.min(s.n / SCAN_PART).max(1);
+    let chunk = s.n.div_ceil(parts).next_multiple_of(1024);
+    let parts = s.n.div_ceil(chunk).max(1);
+    let totals = if parts > 1 { l.temporary(s.count * parts * acc.size())? } else { 0 };
+    let grid = [blocks(l, s.count * parts, 1)?, 1, 1];
+    if parts > 1 {
+        let mut args = Args::default();
+        from(&mut args);
+        args.size(s.n).size(chunk).size(parts).u64(totals);
+        l.run(l.kernel(kernel("totals"))?, grid, [256, 1], 0, args)?;
+    }
+    args.size(chunk).size(parts).u64(totals);
+    l.run(l.kernel(kernel("block"))?, grid, [256, 1], 0, args)
 }
+
+/// Elements that a part of a divided scan has at least.
+const SCAN_PART: usize = 2048;
 
 /// Elements that a block sorts by itself, as `sort.cu` says.
 const TILE: usize = 1024;

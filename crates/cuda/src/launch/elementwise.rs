@@ -1,7 +1,8 @@
 //! Expressions on operands of any layout.
 
-use super::Launch;
+use super::{Launch, MAX_AXES};
 use crate::codegen::{BLOCK, Inner, Plan};
+use crate::kernels::{File, Kernel, bits_type};
 use olivine_core::expr::Expr;
 use olivine_core::{Dtype, Error, Layout, Result};
 use smallvec::SmallVec;
@@ -87,6 +88,12 @@ pub(crate) fn run(l: &Launch<'_>, expr: &Expr, shape: &[usize], operands: &[Oper
         m.sizes.push(1);
         m.strides.iter_mut().for_each(|s| s.push(0));
     }
+    if let ([from, to], [_, _]) = (operands, &m.strides[..])
+        && expr.insts.is_empty()
+        && turn(l, &m, from, to)?
+    {
+        return Ok(());
+    }
     let rank = m.sizes.len();
     let row = m.sizes[rank - 1];
     let inner: SmallVec<[Inner; 6]> = m
@@ -130,4 +137,42 @@ pub(crate) fn run(l: &Launch<'_>, expr: &Expr, shape: &[usize], operands: &[Oper
     let mut args = super::Args::default();
     args.words(&words);
     l.run(f, [super::blocks(l, threads, BLOCK)?, 1, 1], [BLOCK, 1], 0, args)
+}
+
+/// Elements of an axis from which on turning it around through tiles pays.
+const TURN: usize = 16;
+
+/// Copies between a source and a result that are dense along different axes; false when they are not that.
+fn turn(l: &Launch<'_>, m: &Merged, from: &Operand, to: &Operand) -> Result<bool> {
+    let (rank, size) = (m.sizes.len(), from.dtype.size());
+    let (source, result) = (&m.strides[0], &m.strides[1]);
+    let Some(b) = source.iter().position(|&s| s == 1) else { return Ok(false) };
+    let a = rank - 1;
+    if a == b || result[a] != 1 || rank > MAX_AXES + 2 || m.sizes[a] < TURN || m.sizes[b] < TURN {
+        return Ok(false);
+    }
+    let mut vec = (4 / size).max(1);
+    let fits = |o: &Operand, strides: &[isize], dense: usize, vec: usize| {
+        let others = strides.iter().enumerate().filter(|&(i, _)| i != dense);
+        o.at.is_multiple_of((vec * size) as u64)
+            && others.map(|(_, s)| s.unsigned_abs()).all(|s| s.is_multiple_of(vec))
+    };
+    while vec > 1 && !(fits(from, source, b, vec) && fits(to, result, a, vec)) {
+        vec /= 2;
+    }
+    let rest = |v: &[isize]| -> SmallVec<[isize; 6]> {
+        v.iter().enumerate().filter(|&(i, _)| i != a && i != b).map(|(_, &v)| v).collect()
+    };
+    let sizes: SmallVec<[usize; 6]> =
+        m.sizes.iter().enumerate().filter(|&(i, _)| i != a && i != b).map(|(_, &n)| n).collect();
+    let side = 32 * vec;
+    let (tiles_a, tiles_b) = (m.sizes[a].div_ceil(side), m.sizes[b].div_ceil(side));
+    let blocks = super::blocks(l, tiles_a * tiles_b * sizes.iter().product::<usize>(), 1)?;
+    let k = Kernel::new(File::Copy, "turn").set("T", bits_type(size)).set("V", vec as i64);
+    let mut args = super::Args::default();
+    args.u64(from.at).u64(to.at).size(m.sizes[a]).i64(source[a] as i64);
+    args.size(m.sizes[b]).i64(result[b] as i64).size(tiles_a).size(tiles_b);
+    args.axes(&sizes, &rest(source)).axes(&sizes, &rest(result));
+    l.run(l.kernel(k)?, [blocks, 1, 1], [32, 8], 0, args)?;
+    Ok(true)
 }

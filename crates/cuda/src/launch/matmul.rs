@@ -4,7 +4,8 @@
 //! rows or columns lie dense are read as they are; others are copied first.
 
 use super::elementwise::{Operand, merge};
-use super::{Launch, operand};
+use super::{Args, Launch, blocks, operand};
+use crate::kernels::{File, Kernel};
 use cudarc::cublaslt::{result as lt, sys};
 use olivine_core::eval::EvalCtx;
 use olivine_core::{Dtype, Error, Result};
@@ -256,6 +257,9 @@ pub(super) fn matmul(ctx: &mut EvalCtx<'_>, l: &mut Launch<'_>) -> Result<()> {
         return l.fill(out, 0, bytes);
     }
     let mut sides = [operand(&ctx.inputs[0]), operand(&ctx.inputs[1])];
+    if m == 1 && n > 1 && shape[..rank - 2].iter().all(|&n| n == 1) && vector(l, d, &sides, out, k, n)? {
+        return Ok(());
+    }
     let extents = [(m, k), (k, n)];
     for (i, o) in sides.iter_mut().enumerate() {
         if side(o, extents[i].0, extents[i].1, 0).is_none() {
@@ -290,6 +294,26 @@ pub(super) fn matmul(ctx: &mut EvalCtx<'_>, l: &mut Launch<'_>) -> Result<()> {
         one(l, Key { dtype: d, m, n, k, batch, a, b, out: step(2) as i64 }, at)?;
     }
     Ok(())
+}
+
+/// A row times a matrix whose columns lie dense, as a weight's do; false when they do not.
+fn vector(l: &Launch<'_>, d: Dtype, [a, b]: &[Operand; 2], out: u64, k: usize, n: usize) -> Result<bool> {
+    let last = a.strides.len() - 1;
+    let stride = b.strides[last];
+    let pieces = |v: usize| (v * d.size()).is_multiple_of(16);
+    let dense = a.strides[last] == 1 && b.strides[last - 1] == 1 && stride >= k as isize;
+    let aligned =
+        a.at.is_multiple_of(16) && b.at.is_multiple_of(16) && pieces(k) && pieces(stride.unsigned_abs());
+    if !(dense && aligned && matches!(d, Dtype::F16 | Dtype::BF16 | Dtype::F32)) {
+        return Ok(false);
+    }
+    // Two rows share what is loaded of the vector, where there are enough of them to fill the device.
+    let r = if n >= l.gpu.properties.processors as usize * 32 { 2 } else { 1 };
+    let kernel = Kernel::new(File::Gemv, "dense").set("T", d).set("R", r as i64);
+    let mut args = Args::default();
+    args.u64(a.at).u64(b.at).u64(out).size(k).size(n).i64(stride as i64);
+    l.run(l.kernel(kernel)?, [blocks(l, n, 8 * r as u32)?, 1, 1], [32, 8], 0, args)?;
+    Ok(true)
 }
 
 fn one(l: &mut Launch<'_>, key: Key, [a, b, out]: [u64; 3]) -> Result<()> {

@@ -193,6 +193,9 @@ impl Args {
     }
 }
 
+/// Compute capability from which on kernels can begin while the one before still runs.
+const OVERLAP: i32 = 90;
+
 /// Most axes that a kernel walks, as `tools.cuh` says.
 pub(crate) const MAX_AXES: usize = 8;
 
@@ -251,9 +254,12 @@ impl Launch<'_> {
             // SAFETY: starts lie inside the words.
             pointers.push(unsafe { base.add(start) }.cast());
         }
+        let overlap = self.gpu.properties.arch >= OVERLAP;
         // SAFETY: the families of this module pass the parameters that their kernels take, and addresses of
         // arguments, results and temporary memory that core keeps until this piece of work is done.
-        unsafe { f.launch(self.op, self.gpu.device, grid, block, shared, self.stream.raw, &mut pointers) }
+        unsafe {
+            f.launch(self.op, self.gpu.device, grid, block, shared, overlap, self.stream.raw, &mut pointers)
+        }
     }
 
     /// The number that a kernel reports bad indices under, and where.

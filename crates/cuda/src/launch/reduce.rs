@@ -141,7 +141,8 @@ pub(super) fn reduce(ctx: &mut EvalCtx<'_>, l: &mut Launch<'_>, op: Reduce) -> R
     let processors = l.gpu.properties.processors as usize;
     let columns = !dense && outs >= 32;
     // Too few results to fill the device: each is divided into parts, which are reduced in turn.
-    let groups = if columns { outs.div_ceil(32) } else { outs };
+    let beside = if columns { beside(&s, d) } else { 1 };
+    let groups = if columns { outs.div_ceil(32 * beside) } else { outs };
     let wanted = (processors * 8).div_ceil(groups.max(1));
     let least_part = if columns { 64 } else { PART };
     let parts = wanted.min(n / least_part).clamp(1, 32_768);
@@ -152,7 +153,14 @@ pub(super) fn reduce(ctx: &mut EvalCtx<'_>, l: &mut Launch<'_>, op: Reduce) -> R
     let mut args = Args::default();
     args.u64(s.at).axes(&s.kept.0, &s.kept.1).axes(&s.along.0, &s.along.1);
     args.size(n).u64(to).size(outs).size(chunk).size(parts);
-    if columns {
+    if columns && beside > 1 {
+        let mut args = Args::default();
+        args.u64(s.at).axes(&s.kept.0, &s.kept.1).i64(s.along.1[0] as i64);
+        args.size(n).u64(to).size(outs).size(chunk).size(parts);
+        let k = l.kernel(kernel("wide_columns", d, acc, result, f, init).set("VEC", beside as i64))?;
+        let grid = [super::blocks(l, outs.div_ceil(beside), 32)?, parts as u32, 1];
+        l.run(k, grid, [32, 8], 0, args)?;
+    } else if columns {
         let k = l.kernel(kernel("columns", d, acc, result, f, init))?;
         let grid = [super::blocks(l, outs, 32)?, parts as u32, 1];
         l.run(k, grid, [32, 8], 0, args)?;
@@ -174,6 +182,25 @@ pub(super) fn reduce(ctx: &mut EvalCtx<'_>, l: &mut Launch<'_>, op: Reduce) -> R
         rows(l, kernel("rows", acc, acc, out_type, f, init), true, 1, parts, outs, 1, args)?;
     }
     Ok(())
+}
+
+/// How many neighbouring results have their elements side by side, so that one load serves them; at most 16
+/// bytes of them.
+fn beside(s: &Split, d: Dtype) -> usize {
+    let (Some(&row), Some(&1), [along]) = (s.kept.0.last(), s.kept.1.last(), &s.along.1[..]) else {
+        return 1;
+    };
+    let outer = &s.kept.1[..s.kept.1.len() - 1];
+    let mut vec = (16 / d.size()).min(8);
+    let fits = |v: usize| {
+        row.is_multiple_of(v)
+            && s.at.is_multiple_of((v * d.size()) as u64)
+            && outer.iter().chain([along]).all(|t| t.unsigned_abs().is_multiple_of(v))
+    };
+    while vec > 1 && !fits(vec) {
+        vec /= 2;
+    }
+    vec
 }
 
 #[allow(clippy::too_many_arguments, reason = "the parts of one launch")]

@@ -17,6 +17,9 @@ pub fn kernels() -> Vec<Kernel> {
         all.push(k(File::Create, "arange").set("OUT", d).set("WHOLE", whole).set("MAKE(v)", make));
     }
     all.push(k(File::Random, "bits"));
+    for (t, v) in [("u8", 4), ("u16", 2), ("u16", 1), ("u32", 1), ("u64", 1)] {
+        all.push(k(File::Copy, "turn").set("T", t).set("V", v));
+    }
     for (t, acc, op, init, vec) in [
         (Dtype::F32, Dtype::F32, "OpAdd", "((A)0)", 4),
         (Dtype::BF16, Dtype::F32, "OpMax", "((A)-INF)", 8),
@@ -29,6 +32,7 @@ pub fn kernels() -> Vec<Kernel> {
             k(File::Reduce, e).set("T", t).set("ACC", acc).set("RESULT", acc).set("OP", op).set("INIT", init)
         };
         all.push(base("columns"));
+        all.push(base("wide_columns").set("VEC", vec.min(8)));
         all.push(base("rows").set("DENSE", true).set("VEC", vec).set("THREADS", 256));
         all.push(base("rows").set("DENSE", false).set("VEC", 1).set("THREADS", 32));
     }
@@ -38,6 +42,7 @@ pub fn kernels() -> Vec<Kernel> {
         }
     }
     for t in FLOATS {
+        all.push(k(File::Gemv, "dense").set("T", t).set("R", 2));
         for (threads, vec, iters) in [(32, 4, 4), (256, 16 / t.size() as i64, 4), (1024, 1, 0)] {
             let base = |e| {
                 k(File::Rows, e)
@@ -75,6 +80,21 @@ pub fn kernels() -> Vec<Kernel> {
             let base = |e| k(File::Quant, e).set("BITS", bits).set("GROUP", group).set("S", Dtype::F16);
             all.push(base("dequantize").set("OUT", t).set("EACH", 8));
             all.push(base("gemv_any").set("T", t));
+            if matches!(bits, 4 | 8) && t != Dtype::F32 {
+                let chunk = if bits == 4 && group == 64 { 64 } else { 32 };
+                for (columns, aligned, blocks) in [(1, true, 3), (2, false, 1), (4, true, 1)] {
+                    all.push(
+                        base("few")
+                            .set("T", t)
+                            .set("CHUNK", chunk)
+                            .set("ALIGNED", aligned)
+                            .set("NT", columns)
+                            .set("WARPS", 8)
+                            .set("STAGES", 2)
+                            .set("BLOCKS", blocks),
+                    );
+                }
+            }
             if matches!(bits, 4 | 8) {
                 for (r, m, aligned) in [(4, 1, true), (1, 4, true), (2, 1, false)] {
                     all.push(base("gemv").set("T", t).set("R", r).set("M", m).set("ALIGNED", aligned));
@@ -88,7 +108,7 @@ pub fn kernels() -> Vec<Kernel> {
         (Dtype::Bool, Dtype::Bool, "OpMax", "false"),
         (Dtype::C64, Dtype::C64, "OpAdd", "(c64{0.0f, 0.0f})"),
     ] {
-        for entry in ["serial", "block"] {
+        for entry in ["serial", "totals", "block"] {
             for (reverse, inclusive) in [(false, true), (true, false)] {
                 all.push(
                     k(File::Scan, entry)

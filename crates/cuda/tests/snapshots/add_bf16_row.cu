@@ -7,6 +7,7 @@ DEV void one(f32 v0, f32 v1, f32& out0) {
   out0 = v2;
 }
 extern "C" __global__ void __launch_bounds__(256) expr(const Params p) {
+  BEGIN;
   u32 t = (u32)blockIdx.x * 256 + threadIdx.x;
   if (t >= p.threads) return;
   u32 r = t, q, n = (u32)(p.size[1] / 8);

@@ -6,6 +6,7 @@ DEV void one(u8 v0, u8& out0) {
   out0 = v0;
 }
 extern "C" __global__ void __launch_bounds__(256) expr(const Params p) {
+  BEGIN;
   u32 t = (u32)blockIdx.x * 256 + threadIdx.x;
   if (t >= p.threads) return;
   u32 r = t, q, n = (u32)(p.size[2] / 1);

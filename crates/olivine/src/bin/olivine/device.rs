@@ -1,6 +1,6 @@
 //! The device that a command names.
 
-use olivine::{Device, DeviceKind, Result, set_default_device};
+use olivine::{Device, DeviceKind, Error, Result, backend, set_default_device};
 
 /// A device as users name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,11 @@ pub fn choose(named: Option<Named>) -> Result<()> {
         Some(Named::Cpu) => set_default_device(Device::CPU),
         Some(Named::Gpu(index)) => {
             olivine::gpu()?;
-            set_default_device(Device::new(DeviceKind::Cuda, index))
+            let device = Device::new(DeviceKind::Cuda, index);
+            if usize::from(index) >= backend::get(device)?.device_count() {
+                return Err(Error::NoBackend(device));
+            }
+            set_default_device(device)
         }
         None => olivine::gpu().map_or(Ok(()), set_default_device),
     }

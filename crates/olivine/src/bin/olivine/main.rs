@@ -124,7 +124,7 @@ fn main() -> ExitCode {
         Command::Generate(a) => generate::run(&a),
         Command::Chat(a) => chat::run(&a),
         Command::Info(a) => info::run(&a),
-        Command::Selftest(a) => selftest::run(&a),
+        Command::Selftest(a) => selftest::run(&a, cli.device),
         Command::Bench(bench::Bench::Model(a)) => bench::run(&a),
     };
     match outcome {

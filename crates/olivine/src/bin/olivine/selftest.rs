@@ -1,5 +1,6 @@
 //! `olivine selftest`: every operation on this machine against its reference.
 
+use crate::device::Named;
 use crate::output::line;
 use crate::{Failure, Outcome};
 use clap::Args;
@@ -10,9 +11,6 @@ use olivine_spec::rows::rows;
 
 #[derive(Args)]
 pub struct Arguments {
-    /// Device to test, such as cpu or cuda:0; all that are there by default
-    #[arg(long)]
-    device: Option<String>,
     /// Only this operation
     #[arg(long)]
     op: Option<String>,
@@ -30,17 +28,6 @@ pub struct Arguments {
     json: bool,
 }
 
-/// The device of a name such as `cuda` or `cuda:1`.
-fn device(name: &str) -> Result<Device, String> {
-    let (kind, index) = name.split_once(':').unwrap_or((name, "0"));
-    let index = index.parse().map_err(|_| format!("{name} is no device: {index} is no number"))?;
-    let known = [DeviceKind::Cpu, DeviceKind::Cuda, DeviceKind::Wgpu].map(|kind| Device::new(kind, index));
-    let found = known.into_iter().find(|d| d.to_string().split(':').next() == Some(kind));
-    let found = found.ok_or_else(|| format!("{name} is no device; there are cpu, cuda and wgpu"))?;
-    let there = backend::get(found).is_ok_and(|b| usize::from(found.index) < b.device_count());
-    if there { Ok(found) } else { Err(format!("this build or machine has no {found}")) }
-}
-
 fn all_devices() -> Vec<Device> {
     let of = |kind| {
         let count = backend::get(Device::new(kind, 0)).map_or(0, |b| b.device_count());
@@ -49,9 +36,11 @@ fn all_devices() -> Vec<Device> {
     backend::registered().into_iter().flat_map(of).collect()
 }
 
-pub fn run(a: &Arguments) -> Outcome {
-    let devices = match &a.device {
-        Some(name) => vec![device(name)?],
+/// Tests the device that was named; all that are there when none was.
+pub fn run(a: &Arguments, named: Option<Named>) -> Outcome {
+    let devices = match named {
+        Some(Named::Cpu) => vec![Device::CPU],
+        Some(Named::Gpu(index)) => vec![Device::new(DeviceKind::Cuda, index)],
         None => all_devices(),
     };
     if let Some(op) = &a.op
