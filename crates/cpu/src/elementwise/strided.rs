@@ -125,6 +125,17 @@ pub(super) unsafe fn gather<T: Copy>(
                         *dst.add(i) = v;
                     }
                 }
+                // Known strides become vector code.
+                -1 => {
+                    for i in 0..count {
+                        *dst.add(i) = *src.sub(i);
+                    }
+                }
+                2 => {
+                    for i in 0..count {
+                        *dst.add(i) = *src.add(2 * i);
+                    }
+                }
                 _ => {
                     for i in 0..count {
                         *dst.add(i) = *src.offset(i as isize * stride);

@@ -152,7 +152,14 @@ impl Windows<'_> {
         let pass = |range: std::ops::Range<usize>, within: std::ops::Range<isize>| {
             let mut position = Walk::new(&self.positions, [offset], 0);
             for &start in self.starts {
-                if within.contains(&start) {
+                if !within.contains(&start) {
+                } else if each == 1 {
+                    // SAFETY: as below.
+                    unsafe {
+                        let s = src.get().offset(position.at[0] * size).cast_const();
+                        meet(s, dst.get().offset(start * size), 1, [1, 1]);
+                    }
+                } else {
                     let mut walk = Walk::new(outer, [position.at[0], start], 0);
                     for _ in 0..rows {
                         // SAFETY: `window_starts` keeps windows inside `shape`; updates are reached through
@@ -231,7 +238,7 @@ pub fn take_along(axis: usize, x: &Operand<'_>, indices: &Operand<'_>, out: &mut
                     // SAFETY: `read_indices` keeps indices inside the axis; other coordinates are those of a
                     // shape that `x` has; `elements` checked its layout.
                     unsafe {
-                        let s = walk.at[0] + j as isize * stride + at[o] as isize * along;
+                        let s = walk.at[0] + j as isize * stride + at[o] * along;
                         *p.get().add(o) = *src.get().offset(s);
                     }
                 }
@@ -262,17 +269,26 @@ pub fn put_along(
         return Err(Error::shape(op, format!("values {v} and indices {i} differ")));
     }
     let at = read_indices(op, indices, axis, shape[axis])?;
-    put(op, meeting(mode, values.dtype), axis, shape, &at, values, out)
+    if mode == ScatterMode::Set {
+        return with_size!(values.dtype.size(), T => put(op, axis, shape, &at, values, out, |s, d| {
+            // SAFETY: `put` gives places of elements of this size.
+            unsafe { *d.cast::<T>() = *s.cast::<T>() }
+        }));
+    }
+    let meet = meeting(mode, values.dtype);
+    // SAFETY: `put` gives places of elements of the values' type.
+    put(op, axis, shape, &at, values, out, |s, d| unsafe { meet(s, d, 1, [1, 1]) })
 }
 
+/// Calls `meet` with the place of each value and the place that it belongs to.
 fn put(
     op: &'static str,
-    meet: Meet,
     axis: usize,
     shape: &Shape,
-    at: &[usize],
+    at: &[isize],
     values: &Operand<'_>,
     out: &mut [u8],
+    meet: impl Fn(*const u8, *mut u8) + Sync,
 ) -> Result<()> {
     let src = values.checked_bytes(op)?;
     let dst = typed_output(op, out, shape.elements(), values.dtype)?;
@@ -298,8 +314,8 @@ fn put(
                 // SAFETY: `read_indices` keeps indices inside the axis; other coordinates are those of a
                 // shape that both sides have.
                 unsafe {
-                    let d = dst.get().offset((walk.at[1] + i as isize * to[axis]) * size);
-                    meet(src.get().offset(walk.at[0] * size), d, 1, [1, 1]);
+                    let d = dst.get().offset((walk.at[1] + i * to[axis]) * size);
+                    meet(src.get().offset(walk.at[0] * size), d);
                 }
                 walk.step();
             }

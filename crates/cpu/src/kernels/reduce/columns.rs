@@ -53,7 +53,7 @@ struct Columns<'a, W: Wide, F: Fold<W>> {
 impl<W: Wide, F: Fold<W>> Kernel for Columns<'_, W, F> {
     type Output = ();
     #[inline(always)]
-    fn run<S: Lanes>(self, _s: S) {
+    fn run<S: Lanes>(self, s: S) {
         let (job, plan) = (self.job, self.plan);
         let mut buf = [W::default(); BLOCK];
         let (mut acc, mut total) = ([F::START; COLUMNS], [F::START; COLUMNS]);
@@ -72,9 +72,7 @@ impl<W: Wide, F: Fold<W>> Kernel for Columns<'_, W, F> {
                     let at = walk.at[0] + (b * BLOCK) as isize * plan.stride;
                     // SAFETY: positions of kept and reduced axes are elements of the operand.
                     let xs = unsafe { job.load(at, plan.stride, acc.len(), &mut buf) };
-                    for (a, &x) in acc.iter_mut().zip(xs) {
-                        *a = F::push(*a, x);
-                    }
+                    F::push_each(s, acc, xs);
                 }
                 walk.step();
                 since += 1;

@@ -1,7 +1,7 @@
 //! What reductions and scans compute, element by element.
 
 use super::rows::TURNS;
-use super::widen::add_turns;
+use super::widen::{add_each, add_turns};
 use crate::kernels::wide::Wide;
 use crate::lanes::Lanes;
 use olivine_core::Complex64;
@@ -26,6 +26,13 @@ pub(in crate::kernels) trait Fold<W: Wide>: 'static {
             }
         }
         *acc = a;
+    }
+    /// Counts one more element in each accumulator.
+    #[inline(always)]
+    fn push_each<S: Lanes>(_s: S, acc: &mut [Self::Acc], xs: &[W]) {
+        for (a, &x) in acc.iter_mut().zip(xs) {
+            *a = Self::push(*a, x);
+        }
     }
     /// Whether further elements cannot change the result.
     #[inline(always)]
@@ -87,6 +94,10 @@ impl Fold<f32> for Sum {
     #[inline(always)]
     fn push_turns<S: Lanes>(s: S, acc: &mut [f64; TURNS], xs: &[f32]) {
         add_turns(s, acc, xs);
+    }
+    #[inline(always)]
+    fn push_each<S: Lanes>(s: S, acc: &mut [f64], xs: &[f32]) {
+        add_each(s, acc, xs);
     }
 }
 fold!(Sum, f64 => f64: 0.0, |a, x| a + x, |a, b| a + b);

@@ -26,10 +26,60 @@ pub(super) fn add_turns<S: Lanes>(s: S, acc: &mut [f64; TURNS], xs: &[f32]) {
     }
 }
 
+/// Adds `xs[i]` to `acc[i]`.
+#[inline(always)]
+pub(super) fn add_each<S: Lanes>(s: S, acc: &mut [f64], xs: &[f32]) {
+    match s.level() {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: `s` proves the instructions.
+        Level::Avx512 | Level::Avx512Bf16 => unsafe { x86::each_avx512(acc, xs) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Level::Avx2 => unsafe { x86::each_avx2(acc, xs) },
+        _ => {
+            for (a, &x) in acc.iter_mut().zip(xs) {
+                *a += x as f64;
+            }
+        }
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::TURNS;
     use std::arch::x86_64::*;
+
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn each_avx512(acc: &mut [f64], xs: &[f32]) {
+        let (mut sums, mut blocks) = (acc.chunks_exact_mut(8), xs.chunks_exact(8));
+        for (a, x) in (&mut sums).zip(&mut blocks) {
+            // SAFETY: eight elements each.
+            unsafe {
+                let sum =
+                    _mm512_add_pd(_mm512_loadu_pd(a.as_ptr()), _mm512_cvtps_pd(_mm256_loadu_ps(x.as_ptr())));
+                _mm512_storeu_pd(a.as_mut_ptr(), sum);
+            }
+        }
+        for (a, &x) in sums.into_remainder().iter_mut().zip(blocks.remainder()) {
+            *a += x as f64;
+        }
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub(super) fn each_avx2(acc: &mut [f64], xs: &[f32]) {
+        let (mut sums, mut blocks) = (acc.chunks_exact_mut(4), xs.chunks_exact(4));
+        for (a, x) in (&mut sums).zip(&mut blocks) {
+            // SAFETY: four elements each.
+            unsafe {
+                let sum =
+                    _mm256_add_pd(_mm256_loadu_pd(a.as_ptr()), _mm256_cvtps_pd(_mm_loadu_ps(x.as_ptr())));
+                _mm256_storeu_pd(a.as_mut_ptr(), sum);
+            }
+        }
+        for (a, &x) in sums.into_remainder().iter_mut().zip(blocks.remainder()) {
+            *a += x as f64;
+        }
+    }
 
     #[target_feature(enable = "avx512f")]
     pub(super) fn turns_avx512(acc: &mut [f64; TURNS], xs: &[f32]) {
