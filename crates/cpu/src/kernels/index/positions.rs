@@ -61,6 +61,40 @@ pub(super) fn read_indices(op: &'static str, i: &Operand<'_>, axis: usize, size:
     Ok(at)
 }
 
+/// Indices that are looked at together.
+const CHUNK: usize = 1 << 10;
+
+/// Calls `use_indices` with a position and the indices from there on, each within an axis of `size` elements, 0 in
+/// place of those that are out of range; together all indices of `i`.
+pub(super) fn each_index(
+    op: &'static str,
+    i: &Operand<'_>,
+    axis: usize,
+    size: usize,
+    use_indices: impl Fn(usize, &[isize]) + Sync,
+) -> Result<()> {
+    let n = i.layout.elements();
+    if size == 0 {
+        // No index is in range, so that nothing may be looked at.
+        return read_indices(op, i, axis, size).map(drop);
+    }
+    let job = Job { op, axis, size, window: 1 };
+    check_integer(op, i.dtype)?;
+    match i.dtype {
+        Dtype::U8 => job.chunks::<u8>(i, n, use_indices),
+        Dtype::U16 => job.chunks::<u16>(i, n, use_indices),
+        Dtype::U32 => job.chunks::<u32>(i, n, use_indices),
+        Dtype::U64 => job.chunks::<u64>(i, n, use_indices),
+        Dtype::I8 => job.chunks::<i8>(i, n, use_indices),
+        Dtype::I16 => job.chunks::<i16>(i, n, use_indices),
+        Dtype::I32 => job.chunks::<i32>(i, n, use_indices),
+        Dtype::I64 => job.chunks::<i64>(i, n, use_indices),
+        Dtype::Bool | Dtype::F16 | Dtype::BF16 | Dtype::F32 | Dtype::F64 | Dtype::C64 => {
+            Err(Error::bad_dtype(op, "integer indices", i.dtype))
+        }
+    }
+}
+
 /// Offset of the window that each position of the index arrays gives, where axes have `strides`.
 pub(super) fn window_starts(
     op: &'static str,
@@ -150,6 +184,64 @@ impl Position for u64 {
 }
 
 impl Job {
+    fn chunks<T: Position + std::fmt::Display>(
+        self,
+        i: &Operand<'_>,
+        n: usize,
+        use_indices: impl Fn(usize, &[isize]) + Sync,
+    ) -> Result<()> {
+        let xs = i.elements::<T>(self.op)?;
+        if n == 0 {
+            return Ok(());
+        }
+        let axes = collapse_shape(i.layout.shape(), [i.layout.strides()]);
+        let (outer, inner) = split_inner(&axes);
+        let offset = i.layout.offset() as isize;
+        let errors = FirstError::new();
+        let size = self.size as i64;
+        parallel_ranges(n, GRAIN, &|range| {
+            let mut position = range.start;
+            let mut walk = Walk::new(outer, [offset], position / inner.len);
+            let mut j = position % inner.len;
+            let mut at = [0isize; CHUNK];
+            while position < range.end {
+                let count = (inner.len - j).min(range.end - position).min(CHUNK);
+                let first = walk.at[0] + j as isize * inner.strides[0];
+                let mut fits = true;
+                let mut take = |place: &mut isize, x: T| {
+                    let v = x.position();
+                    let i = (if v < 0 { v + size } else { v }) as u64;
+                    fits &= i < size as u64;
+                    *place = if i < size as u64 { i as isize } else { 0 };
+                };
+                if inner.strides[0] == 1 {
+                    for (place, &x) in at.iter_mut().zip(&xs[first as usize..first as usize + count]) {
+                        take(place, x);
+                    }
+                } else {
+                    for (k, place) in at[..count].iter_mut().enumerate() {
+                        take(place, xs[(first + k as isize * inner.strides[0]) as usize]);
+                    }
+                }
+                if !fits {
+                    let x = |k: usize| xs[(first + k as isize * inner.strides[0]) as usize];
+                    let out_of_range = |&k: &usize| !(-size..size).contains(&x(k).position());
+                    if let Some(k) = (0..count).find(out_of_range) {
+                        errors.note(position + k, self.error(x(k)));
+                    }
+                }
+                use_indices(position, &at[..count]);
+                position += count;
+                j += count;
+                if j == inner.len {
+                    j = 0;
+                    walk.step();
+                }
+            }
+        });
+        errors.into_result()
+    }
+
     fn run<T: Position + std::fmt::Display, P: Copy + Send + Sync>(
         self,
         i: &Operand<'_>,

@@ -70,13 +70,14 @@ fn typed<T: Keyed>(
                 let mut low = [0usize; TOGETHER];
                 let passes = |low: usize, v: u64| {
                     let here = key(s[(first + low as isize * step) as usize]);
-                    here < v || (right && here == v)
+                    // No branch: which way it goes is not to be foreseen.
+                    (here < v) | (right & (here == v))
                 };
                 let mut len = n;
                 while len > 1 {
                     let half = len / 2;
                     for (low, &v) in low.iter_mut().zip(&wanted) {
-                        *low += if passes(*low + half - 1, v) { half } else { 0 };
+                        *low += half & 0usize.wrapping_sub(passes(*low + half - 1, v) as usize);
                     }
                     len -= half;
                 }
