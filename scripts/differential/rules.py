@@ -9,6 +9,7 @@ def explain(call, ours, theirs, what, numpy_agrees):
     name = call["call"]
     types = {v["dtype"] for v in call["args"] if isinstance(v, dict) and "data" in v}
     if what.startswith("MLX refuses") and "ok" in ours:
+        import sys; print("REFUSE", name, types, theirs.get("error","")[:120], ours["ok"][0]["shape"] if ours["ok"] else None, file=sys.stderr)
         return MORE
     if name in ("left_shift", "right_shift") and what.startswith("values"):
         return "shifts by the width or more"

@@ -77,7 +77,8 @@ fn typed<T: Keyed>(
                 while len > 1 {
                     let half = len / 2;
                     for (low, &v) in low.iter_mut().zip(&wanted) {
-                        *low += half & 0usize.wrapping_sub(passes(*low + half - 1, v) as usize);
+                        let up = passes(*low + half - 1, v);
+                        *low = std::hint::select_unpredictable(up, *low + half, *low);
                     }
                     len -= half;
                 }
