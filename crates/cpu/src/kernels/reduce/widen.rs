@@ -61,7 +61,7 @@ macro_rules! rows {
                 _ => {
                     for (i, a) in acc.iter_mut().enumerate() {
                         for row in rows {
-                            *a = *a $op row[i] as f64;
+                            *a $op row[i] as f64;
                         }
                     }
                 }
@@ -71,11 +71,11 @@ macro_rules! rows {
 }
 rows!(
     /// Adds element `i` of each row to `acc[i]`, in the order of the rows.
-    add_rows, add_rows_avx512, add_rows_avx2, +
+    add_rows, add_rows_avx512, add_rows_avx2, +=
 );
 rows!(
     /// Multiplies `acc[i]` by element `i` of each row, in the order of the rows.
-    multiply_rows, multiply_rows_avx512, multiply_rows_avx2, *
+    multiply_rows, multiply_rows_avx512, multiply_rows_avx2, *=
 );
 
 #[cfg(target_arch = "x86_64")]
@@ -103,20 +103,20 @@ mod x86 {
                 }
                 for (j, a) in acc.iter_mut().enumerate().skip(i) {
                     for row in rows {
-                        *a = *a $op row[j] as f64;
+                        *a $op row[j] as f64;
                     }
                 }
             }
         };
     }
     rows!(add_rows_avx512, "avx512f", 8, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_cvtps_pd, _mm256_loadu_ps,
-        _mm512_add_pd, +);
+        _mm512_add_pd, +=);
     rows!(multiply_rows_avx512, "avx512f", 8, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_cvtps_pd, _mm256_loadu_ps,
-        _mm512_mul_pd, *);
+        _mm512_mul_pd, *=);
     rows!(add_rows_avx2, "avx2", 4, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_cvtps_pd, _mm_loadu_ps,
-        _mm256_add_pd, +);
+        _mm256_add_pd, +=);
     rows!(multiply_rows_avx2, "avx2", 4, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_cvtps_pd, _mm_loadu_ps,
-        _mm256_mul_pd, *);
+        _mm256_mul_pd, *=);
 
     #[target_feature(enable = "avx512f")]
     pub(super) fn each_avx512(acc: &mut [f64], xs: &[f32]) {
