@@ -14,7 +14,7 @@ from values import SIZES, from_bits, is_array
 mx.set_default_device(mx.cpu)
 
 # Parameters that MLX takes by position only.
-POSITIONAL = {"roll": ["shift", "axis"]}
+POSITIONAL = {"roll": ["shift", "axis"], "tile": ["reps"]}
 # Those that come before the arrays.
 FIRST = {"einsum": "subscripts", "full": "shape"}
 
