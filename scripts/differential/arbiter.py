@@ -11,6 +11,24 @@ arctan sinh cosh tanh arcsinh arccosh arctanh logical_not isnan isinf isfinite i
 add subtract multiply divide floor_divide remainder power maximum minimum arctan2 logaddexp equal not_equal less
 less_equal greater greater_equal logical_and logical_or bitwise_and bitwise_or bitwise_xor where sum prod max min all
 any mean var std median cumsum cumprod argmax argmin sort matmul inner outer kron nan_to_num isclose""".split()
+E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+BYTES = np.arange(256)
+SIGN, EXPONENT, MANTISSA = 1 - 2.0 * (BYTES >> 7), BYTES >> 3 & 15, BYTES & 7
+E4M3 = SIGN * np.where(EXPONENT == 0, MANTISSA / 8 * 2.0**-6, (1 + MANTISSA / 8) * 2.0 ** (EXPONENT - 7))
+
+
+def dequantize(words, scales=None, biases=None, group_size=64, bits=4, mode="affine"):
+    """Packed numbers, each the next `bits` bits of a row from the lowest on; scales of bytes are powers of two, or
+    numbers of four bits of exponent and three of fraction."""
+    rows = np.unpackbits(np.ascontiguousarray(words).view(np.uint8), axis=-1, bitorder="little")
+    numbers = rows.reshape(len(words), -1, group_size, bits) @ (1 << np.arange(bits))
+    if mode == "affine":
+        return (numbers * scales[..., None] + biases[..., None]).reshape(len(words), -1)
+    values = E4M3[numbers] if bits == 8 else np.where(numbers < 8, 1, -1) * E2M1[numbers % 8]
+    factors = E4M3[scales] if mode == "nvfp4" else 2.0 ** (scales.astype(np.float64) - 127)
+    return (values * factors[..., None]).reshape(len(words), -1)
+
+
 OTHER = {
     "erf": sp.erf,
     "erfinv": sp.erfinv,
@@ -25,6 +43,8 @@ OTHER = {
     "hanning": lambda M: np.hanning(M), "hamming": lambda M: np.hamming(M),
     "bartlett": lambda M: np.bartlett(M), "blackman": lambda M: np.blackman(M),
     "astype": lambda x, _: x,
+    "dequantize": dequantize,
+    "quantized_matmul": lambda x, w, transpose=True, **keys: x @ dequantize(w, **keys).T,
     "fft.fft": np.fft.fft, "fft.ifft": np.fft.ifft, "fft.rfft": np.fft.rfft, "fft.irfft": np.fft.irfft,
     "fft.fft2": np.fft.fft2, "fft.ifft2": np.fft.ifft2, "fft.fftn": np.fft.fftn, "fft.ifftn": np.fft.ifftn,
     "fft.rfft2": np.fft.rfft2, "fft.rfftn": np.fft.rfftn,

@@ -174,6 +174,70 @@ def index(m):
     return call("take_along_axis", x, i, axis=axis)
 
 
+def indexing(m):
+    """Reading, writing and updating at integers, ranges, new axes, ellipses and arrays of indices."""
+    shape = m.shape(1, 3, zero=0)
+    dtype = m.pick(ALL)
+    x, items, left = m.array(shape, dtype, special=0), [], list(shape)
+    arrays = m.shape(0, 2, zero=0)
+    while left and not m.chance(0.2):
+        n = left.pop(0)
+        match m.pick(["int", "range", "range", "array", "new"]):
+            case "int":
+                items.append(int(m.rng.integers(-n, n)))
+            case "range":
+                ends = ["" if m.chance(0.4) else str(int(m.rng.integers(-n - 1, n + 2))) for _ in range(2)]
+                step = m.pick(["", "1", "2", "-1", "-2"])
+                items.append(":".join(ends + [step] if step else ends))
+            case "array":
+                of = arrays if m.chance(0.7) else [1] * len(arrays)
+                items.append(array(m.rng.integers(-n, n, of), m.pick(["int32", "int64"]), m.pick(PLACEMENTS)))
+            case _:
+                left.insert(0, n)
+                items.append(None)
+    if left and m.chance(0.3):
+        items.append("...")
+        if m.chance(0.5):
+            items.append(int(m.rng.integers(-left[-1], left[-1])))
+    if not items:
+        items = ["..."]
+    name = m.pick(["array.__getitem__", "array.__getitem__", "array.__setitem__", "array.at"])
+    if name == "array.__getitem__":
+        return call(name, x, index=items)
+    # One value for all places: what repeated places hold does not depend on an order that nobody promises.
+    value = m.array(m.pick([[], [1]]), dtype, 1, 3, 0)
+    if name == "array.__setitem__":
+        return call(name, x, value, index=items)
+    modes = ["add", "subtract", "maximum", "minimum"] if dtype != "complex64" else ["add", "subtract"]
+    return call(name, x, value, index=items, mode=m.pick(modes))
+
+
+def places(m):
+    """Searching, distinct elements, selecting, and writing at indices along an axis."""
+    shape = m.shape(1, 3, zero=0)
+    axis, dtype = m.axis(shape), m.pick(FLOATS + INTEGERS)
+    match m.pick(["searchsorted", "put_along_axis", "partition", "argpartition", "slice", "slice_update"]):
+        case "searchsorted":
+            s = np.sort(m.rng.integers(0, 9, int(m.rng.integers(0, 12))))
+            v = array(m.rng.integers(-1, 10, shape), dtype if not dtype.startswith("u") else "int32", m.pick(PLACEMENTS))
+            return call("searchsorted", array(s, v["dtype"], m.pick(PLACEMENTS)), v, side=m.pick(["left", "right"]))
+        case "put_along_axis":
+            # Each place once, so that no order of writing counts.
+            order = np.argsort(m.rng.random(shape), axis)
+            order = np.take(order, np.arange(int(m.rng.integers(1, shape[axis] + 1))), axis)
+            values = m.array(list(order.shape), dtype, special=0)
+            return call("put_along_axis", m.array(shape, dtype), array(order, "int32", m.pick(PLACEMENTS)), values, axis=axis)
+        case "slice" | "slice_update" as name:
+            sizes = [int(m.rng.integers(1, n + 1)) for n in shape]
+            start = array([int(m.rng.integers(0, n - s + 1)) for n, s in zip(shape, sizes)], "int32")
+            axes = list(range(len(shape)))
+            if name == "slice":
+                return call(name, m.array(shape, dtype), start, axes=axes, slice_size=sizes)
+            return call(name, m.array(shape, dtype), m.array(sizes, dtype), start, axes=axes)
+        case name:
+            return call(name, m.array(shape, dtype, special=0), kth=int(m.rng.integers(0, shape[axis])), axis=axis)
+
+
 def create(m):
     name = m.pick("zeros ones eye identity arange linspace tri hanning hamming bartlett blackman full".split())
     n, dtype = int(m.rng.integers(0, 8)), {"dtype": m.pick(FLOATS + INTEGERS)}
@@ -216,19 +280,40 @@ def products(m):
 
 
 def fourier(m):
-    name = m.pick("fft ifft rfft irfft fft2 ifft2 fftn ifftn rfftn rfft2 fftshift ifftshift".split())
+    name = m.pick("fft ifft rfft irfft fft2 ifft2 fftn ifftn rfftn rfft2 irfft2 irfftn fftshift ifftshift".split())
     shape = m.shape(2, 3, 0)
     dtype = "float32" if name.startswith("rfft") else m.pick(["float32", "complex64"])
-    return call(f"fft.{name}", m.array(shape, dtype, special=0))
+    x = m.array(shape, dtype, special=0)
+    if name.endswith("shift"):
+        return call(f"fft.{name}", x, axes=m.pick([None, [m.axis(shape)]]))
+    norm = m.pick([None, "backward", "ortho", "forward"])
+    if name in ("fft", "ifft", "rfft", "irfft"):
+        n = m.pick([None, int(m.rng.integers(2, 9)), m.pick([16, 17, 30, 127])])
+        return call(f"fft.{name}", x, n=n, axis=m.axis(shape), norm=norm)
+    axes = m.pick([None, [0, 1], [-1, -2], [-2, -1]])
+    s = m.pick([None, [int(v) for v in m.rng.integers(2, 9, 2)]]) if axes else None
+    return call(f"fft.{name}", x, s=s, axes=axes, norm=norm)
 
 
 def convolution(m):
-    d = int(m.rng.integers(1, 3))
+    d = int(m.rng.integers(1, 4))
     groups = m.pick([1, 1, 2])
     c, o, k = 2 * groups, 2 * groups, int(m.rng.integers(1, 4))
     x = m.array([2] + [int(v) for v in m.rng.integers(4, 9, d)] + [c], "float32", special=0)
     w = m.array([o] + [k] * d + [c // groups], "float32", special=0)
     keys = {"stride": m.pick([1, 2]), "padding": m.pick([0, 1]), "dilation": m.pick([1, 2]), "groups": groups}
+    match m.pick(["plain", "plain", "transposed", "general", "flat"]):
+        case "transposed":
+            keys["groups"] = 1
+            w = m.array([o] + [k] * d + [c], "float32", special=0)
+            return call(f"conv_transpose{d}d", x, w, **keys, output_padding=m.pick([0, 0, 1]) if keys["stride"] > 1 else 0)
+        case "general":
+            return call("conv_general", x, w, stride=keys["stride"], padding=keys["padding"],
+                        kernel_dilation=keys["dilation"], input_dilation=m.pick([1, 2]), groups=groups,
+                        flip=m.pick([True, False]))
+        case "flat":
+            a, b = (m.array([int(n)], m.pick(["float32", "float16"]), special=0) for n in m.rng.integers(1, 9, 2))
+            return call("convolve", a, b, mode=m.pick(["full", "same", "valid"]))
     return call(f"conv{d}d", x, w, **keys)
 
 
@@ -236,10 +321,34 @@ def matrices(m):
     n = int(m.rng.integers(1, 6))
     x = m.rng.uniform(-1, 1, m.shape(0, 1, 0) + [n, n])
     spd = x @ np.swapaxes(x, -1, -2) + n * np.eye(n)
-    name = m.pick("inv norm det solve cholesky pinv eigvalsh cross slogdet tri_inv".split())
+    name = m.pick("""inv norm norm det solve cholesky cholesky_inv pinv eigvalsh cross slogdet tri_inv svd
+        solve_triangular hadamard""".split())
     match name:
+        case "hadamard":
+            x = m.array([2, m.pick([1, 2, 4, 12, 20, 28, 24, 40, 56, 64, 256])], m.pick(["float32", "float16"]), special=0)
+            return call("hadamard_transform", x, scale=m.pick([None, 0.5]))
+        case "svd":
+            return call("linalg.svd", array(x, "float32"), compute_uv=False)
+        case "solve_triangular":
+            upper, b = m.chance(0.5), array(m.rng.uniform(-1, 1, list(x.shape[:-1]) + [2]), "float32")
+            a = np.triu(spd) if upper else np.tril(spd)
+            return call("linalg.solve_triangular", array(a, "float32"), b, upper=upper)
+        case "cholesky" | "cholesky_inv" as f:
+            a = np.linalg.cholesky(spd) if f == "cholesky_inv" else spd
+            upper = m.chance(0.5)
+            a = np.swapaxes(a, -1, -2) if upper and f == "cholesky_inv" else a
+            return call(f"linalg.{f}", array(a, "float32"), upper=upper)
         case "norm":
-            return call("linalg.norm", m.array(m.shape(1, 2, 0), "float32", special=0))
+            shape = m.shape(1, 3, 0)
+            x, keep = m.array(shape, "float32", special=0), m.pick([True, False])
+            if m.chance(0.4):
+                return call("linalg.norm", x, axis=m.pick([None, m.axis(shape)]), keepdims=keep)
+            if len(shape) > 1 and m.chance(0.5):
+                how = m.pick(["fro", "nuc", 1, -1, 2, -2, "inf", "-inf"])
+                how = {"float": how} if how in ("inf", "-inf") else how
+                return call("linalg.norm", x, ord=how, axis=[-2, -1], keepdims=keep)
+            how = m.pick([0, 1, 2, 3, 0.5, {"float": "inf"}, {"float": "-inf"}])
+            return call("linalg.norm", x, ord=how, axis=m.axis(shape), keepdims=keep)
         case "solve":
             return call("linalg.solve", array(spd, "float32"), array(m.rng.uniform(-1, 1, list(x.shape[:-1]) + [2]), "float32"))
         case "cross":
@@ -252,8 +361,32 @@ def matrices(m):
 
 def packed(m):
     group, bits = m.pick([32, 64, 128]), m.pick([2, 3, 4, 5, 6, 8])
-    shape = [int(m.rng.integers(1, 9)), group * int(m.rng.integers(1, 4))]
-    return call("quantize", m.array(shape, m.pick(["float32", "float16", "bfloat16"]), special=0), group_size=group, bits=bits)
+    rows, groups = int(m.rng.integers(1, 9)), int(m.rng.integers(1, 4))
+    dtype = m.pick(["float32", "float16", "bfloat16"])
+    mode = m.pick(["affine", "affine", "mxfp4", "mxfp8", "nvfp4"])
+    if mode != "affine":
+        group, bits = {"mxfp4": (32, 4), "mxfp8": (32, 8), "nvfp4": (16, 4)}[mode]
+    name = m.pick(["quantize", "dequantize", "quantized_matmul"])
+    keys = {"group_size": group, "bits": bits, "mode": mode}
+    if name == "quantize":
+        return call(name, m.array([rows, group * groups], dtype, special=0), **keys)
+    words = array(m.rng.integers(0, 2**32, [rows, group * groups * bits // 32]), "uint32")
+    biases = None
+    if mode == "affine":
+        scales = m.array([rows, groups], dtype, 0.01, 0.1, 0)
+        biases = m.array([rows, groups], dtype, -0.5, 0.0, 0)
+    else:
+        # About 1 in either format of scales; not their NaN.
+        low, high = (120, 130) if mode.startswith("mx") else (40, 64)
+        scales = array(m.rng.integers(low, high, [rows, groups]), "uint8")
+        if mode == "mxfp8":
+            # All but the two words of NaN.
+            low = m.rng.integers(0, 2, [rows, group * groups, 1]) * 128 + m.rng.integers(0, 120, [rows, group * groups, 1])
+            words = array(np.ascontiguousarray(low.astype(np.uint8)).reshape(rows, -1).view(np.uint32), "uint32")
+    if name == "dequantize":
+        return call(name, words, scales=scales, biases=biases, **keys)
+    x = m.array([int(m.rng.integers(1, 12)), group * groups], dtype, -1, 1, 0)
+    return call(name, x, words, scales=scales, biases=biases, transpose=True, **keys)
 
 
 def draws(m):
@@ -295,6 +428,6 @@ def casts(m):
 
 FAMILIES = {
     f.__name__: f
-    for f in (unary, binary, choice, casts, reduce, scan, order, shapes, index, create, products, fourier, convolution,
+    for f in (unary, binary, choice, casts, reduce, scan, order, shapes, index, indexing, places, create, products, fourier, convolution,
               matrices, packed, draws, fused)
 }

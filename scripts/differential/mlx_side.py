@@ -14,7 +14,7 @@ from values import SIZES, from_bits, is_array
 mx.set_default_device(mx.cpu)
 
 # Parameters that MLX takes by position only.
-POSITIONAL = {"roll": ["shift", "axis"]}
+POSITIONAL = {"roll": ["shift", "axis"], "tile": ["reps"]}
 # Those that come before the arrays.
 FIRST = {"einsum": "subscripts", "full": "shape"}
 
@@ -88,11 +88,37 @@ def results(out):
     return [from_mlx(out)]
 
 
+def index_item(v):
+    """An item of an index in the form that `crates/spec/src/calls/index.rs` describes."""
+    if v == "..." and isinstance(v, str):
+        return ...
+    if isinstance(v, str):
+        return slice(*(int(p) if p else None for p in v.split(":")))
+    return v
+
+
+def getitem(x, index):
+    return x[tuple(index_item(v) for v in index)]
+
+
+def setitem(x, values, index):
+    x = mx.array(x)
+    x[tuple(index_item(v) for v in index)] = values
+    return x
+
+
+def at(x, values, index, mode):
+    return getattr(x.at[tuple(index_item(v) for v in index)], mode)(values)
+
+
+INDEXING = {"array.__getitem__": getitem, "array.__setitem__": setitem, "array.at": at}
+
+
 def answer(line):
     call = json.loads(line)
     name = call["call"]
-    f = mx
-    for part in name.split("."):
+    f = INDEXING.get(name, mx)
+    for part in () if name in INDEXING else name.split("."):
         f = getattr(f, part)
     args = [to_mlx(v) for v in call["args"]]
     kwargs = {k: to_mlx(v) for k, v in call["kwargs"].items()}

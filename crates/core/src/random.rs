@@ -6,7 +6,7 @@
 
 mod distributions;
 
-pub use distributions::{beta, choice, choice_index, exponential, gamma, poisson};
+pub use distributions::{beta, choice, choice_index, exponential, gamma, multivariate_normal, poisson};
 
 use crate::dtype::{Dtype, Kind};
 use crate::op::{Op, Random};

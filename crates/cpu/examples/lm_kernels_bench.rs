@@ -86,6 +86,27 @@ fn quantized(filter: &str) {
     }
 }
 
+/// Packed small floats: mxfp4, mxfp8, nvfp4.
+fn small_floats(filter: &str) {
+    let (rows, cols) = (4096, 4096);
+    for (mode, bits, group) in [("mxfp4", 4, 32), ("mxfp8", 8, 32), ("nvfp4", 4, 16)] {
+        let words: Vec<u32> =
+            noise(rows * cols * bits / 32).iter().map(|x| (x * 2.1e9) as i32 as u32).collect();
+        let bytes = vec![if mode == "nvfp4" { 56u8 } else { 120 }; rows * cols / group];
+        let scales = if mode == "nvfp4" { Scales::E4m3(&bytes) } else { Scales::E8m0(&bytes) };
+        let w = Quantized { words: &words, scales, rows, cols, group, bits };
+        for m in [1, 8, 64] {
+            let (x, mut y) = (noise(m * cols), vec![0.0f32; m * rows]);
+            let bytes = (words.len() * 4 + bytes.len()) as f64;
+            time(&format!("quantized_matmul {mode} {m} x {rows} x {cols}"), filter, bytes, "GB/s", || {
+                quantized_matmul(x.as_slice().into(), &w, m, true, y.as_mut_slice().into())
+                    .expect("sizes fit");
+                black_box(&mut y);
+            });
+        }
+    }
+}
+
 fn attention(filter: &str) {
     for (batch, q_heads, kv_heads, q_len, k_len, dim) in [
         (1, 8, 8, 1024, 1024, 64),
@@ -183,6 +204,7 @@ fn rows(filter: &str) {
 fn main() {
     let filter = std::env::args().nth(1).unwrap_or_default();
     quantized(&filter);
+    small_floats(&filter);
     attention(&filter);
     rows(&filter);
 }

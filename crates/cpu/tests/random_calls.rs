@@ -192,3 +192,22 @@ fn choices_with_and_without_replacement() -> Result<()> {
     assert_eq!(random::choice_index(0, &[0], true, None, None)?.size(), 0);
     Ok(())
 }
+
+/// `mlx.core.random.multivariate_normal` with the key of seed 7, on the CPU.
+#[test]
+fn jointly_normal_vectors() -> Result<()> {
+    olivine_cpu::register();
+    let mean = Array::from_slice(&[1.0f32, -2.0], &[2])?;
+    let cov = Array::from_slice(&[2.0f32, 0.6, 0.6, 1.0], &[2, 2])?;
+    let draw =
+        |shape: &[usize]| random::multivariate_normal(&mean, &cov, shape, Dtype::F32, Some(&random::key(7)?));
+    let want = [-1.326_593_9, -3.198_002_6, 0.726_887_9, -2.325_665_5, 1.518_536_6, -2.318_803_8];
+    for (got, want) in draw(&[3])?.to_vec::<f32>()?.iter().zip(want) {
+        assert!((got - want).abs() < 1e-5, "{got} {want}");
+    }
+    assert_eq!(&draw(&[])?.shape()[..], [2]);
+    assert_eq!(&draw(&[2, 3])?.shape()[..], [2, 3, 2]);
+    let wrong = random::multivariate_normal(&mean, &mean, &[], Dtype::F32, None);
+    assert!(matches!(wrong, Err(Error::Shape { .. })));
+    Ok(())
+}

@@ -1,5 +1,6 @@
 //! The driver's interface behind safe functions, and the errors that it gives.
 
+use crate::graph::Call;
 use cudarc::driver::sys as cu;
 use olivine_core::{Device, DeviceKind, Error, Result};
 use std::ffi::{CStr, CString, c_int, c_void};
@@ -52,7 +53,7 @@ unsafe impl Send for RawStream {}
 unsafe impl Sync for RawStream {}
 
 /// A kernel. Its module stays loaded as long as the process.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Function(cu::CUfunction);
 // SAFETY: the driver's handles may be used from any thread.
 unsafe impl Send for Function {}
@@ -344,19 +345,14 @@ impl Function {
     /// # Safety
     /// The parameters are those of the kernel, and what they point to is big enough and lives until the
     /// kernel is done.
-    #[allow(clippy::too_many_arguments, reason = "those of the driver's call")]
     pub(crate) unsafe fn launch(
         self,
-        op: &'static str,
+        c: &Call,
         device: Device,
-        grid: [u32; 3],
-        block: [u32; 2],
-        shared: u32,
         overlap: bool,
         s: RawStream,
         parameters: &mut [*mut c_void],
     ) -> Result<()> {
-        let [gx, gy, gz] = grid;
         // Every kernel begins by waiting for the one before, see `BEGIN` of `prelude.cuh`.
         let mut early = cu::CUlaunchAttribute {
             id: cu::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
@@ -364,13 +360,13 @@ impl Function {
             value: cu::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
         };
         let config = cu::CUlaunchConfig {
-            gridDimX: gx,
-            gridDimY: gy,
-            gridDimZ: gz,
-            blockDimX: block[0],
-            blockDimY: block[1],
+            gridDimX: c.grid[0],
+            gridDimY: c.grid[1],
+            gridDimZ: c.grid[2],
+            blockDimX: c.block[0],
+            blockDimY: c.block[1],
             blockDimZ: 1,
-            sharedMemBytes: shared,
+            sharedMemBytes: c.shared,
             hStream: s.0,
             attrs: &raw mut early,
             numAttrs: u32::from(overlap),
@@ -379,6 +375,102 @@ impl Function {
         let r = unsafe {
             cu::cuLaunchKernelEx(&raw const config, self.0, parameters.as_mut_ptr(), std::ptr::null_mut())
         };
-        check(op, device, r)
+        check(c.op, device, r)
+    }
+}
+
+fn node(c: &Call, parameters: &mut [*mut c_void]) -> cu::CUDA_KERNEL_NODE_PARAMS {
+    cu::CUDA_KERNEL_NODE_PARAMS {
+        func: c.function.0,
+        gridDimX: c.grid[0],
+        gridDimY: c.grid[1],
+        gridDimZ: c.grid[2],
+        blockDimX: c.block[0],
+        blockDimY: c.block[1],
+        blockDimZ: 1,
+        sharedMemBytes: c.shared,
+        kernelParams: parameters.as_mut_ptr(),
+        extra: std::ptr::null_mut(),
+        kern: std::ptr::null_mut(),
+        ctx: std::ptr::null_mut(),
+    }
+}
+
+/// Kernels that run one after the other, sent by one call. Kept as long as the process.
+pub(crate) struct Graph {
+    exec: cu::CUgraphExec,
+    nodes: Vec<cu::CUgraphNode>,
+}
+// SAFETY: the driver's handles may be used from any thread, by one at a time.
+unsafe impl Send for Graph {}
+
+impl Graph {
+    /// A graph of calls, whose parameters begin at the bounds.
+    ///
+    /// # Safety
+    /// As for [`Function::launch`], at each launch of the graph.
+    pub(crate) unsafe fn new(
+        device: Device,
+        calls: &[Call],
+        parameters: &mut [*mut c_void],
+        bounds: &[usize],
+    ) -> Result<Graph> {
+        let (mut graph, mut exec) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let mut nodes: Vec<cu::CUgraphNode> = Vec::with_capacity(calls.len());
+        // SAFETY: writes the handle.
+        check("graph", device, unsafe { cu::cuGraphCreate(&mut graph, 0) })?;
+        let mut made = Ok(());
+        for (i, c) in calls.iter().enumerate() {
+            let params = node(c, &mut parameters[bounds[i]..bounds[i + 1]]);
+            let before = nodes.last().copied();
+            let mut this = std::ptr::null_mut();
+            // SAFETY: a graph just made and a node of it; the driver copies the parameters.
+            let r = unsafe {
+                cu::cuGraphAddKernelNode_v2(
+                    &mut this,
+                    graph,
+                    before.as_ref().map_or(std::ptr::null(), std::ptr::from_ref),
+                    usize::from(before.is_some()),
+                    &raw const params,
+                )
+            };
+            made = check(c.op, device, r);
+            if made.is_err() {
+                break;
+            }
+            nodes.push(this);
+        }
+        let made = made.and_then(|()| {
+            // SAFETY: a whole graph.
+            check("graph", device, unsafe { cu::cuGraphInstantiateWithFlags(&mut exec, graph, 0) })
+        });
+        // The graph itself stays: its nodes are how those of the executable one are named.
+        made.map(|()| Graph { exec, nodes })
+    }
+
+    /// Sets sizes and parameters for the next launch.
+    ///
+    /// # Safety
+    /// As for [`Graph::new`].
+    pub(crate) unsafe fn set(
+        &mut self,
+        device: Device,
+        calls: &[Call],
+        parameters: &mut [*mut c_void],
+        bounds: &[usize],
+    ) -> Result<()> {
+        for (i, (c, &at)) in calls.iter().zip(&self.nodes).enumerate() {
+            let params = node(c, &mut parameters[bounds[i]..bounds[i + 1]]);
+            // SAFETY: a node of this graph, with the same kernel; the driver copies the parameters.
+            let r = unsafe { cu::cuGraphExecKernelNodeSetParams_v2(self.exec, at, &raw const params) };
+            check(c.op, device, r)?;
+        }
+        Ok(())
+    }
+
+    /// Sends the kernels to a stream.
+    pub(crate) fn launch(&self, device: Device, s: RawStream) -> Result<()> {
+        // SAFETY: a whole graph, whose parameters the makers have promised to be right.
+        check("graph", device, unsafe { cu::cuGraphLaunch(self.exec, s.0) })
     }
 }

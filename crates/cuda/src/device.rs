@@ -58,7 +58,7 @@ impl Gpu {
             return Ok(s.clone());
         }
         self.context.enter("stream", self.device)?;
-        let s = Arc::new(GpuStream::new(stream, self.context)?);
+        let s = Arc::new(GpuStream::new(stream, self.context, self.properties.arch)?);
         streams.insert(stream.id, s.clone());
         Ok(s)
     }

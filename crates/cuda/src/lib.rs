@@ -21,6 +21,7 @@ mod backend;
 pub mod codegen;
 pub mod compile;
 mod device;
+mod graph;
 pub mod kernels;
 pub mod launch;
 mod modules;

@@ -68,7 +68,7 @@ impl Staging {
             unsafe {
                 let place = r.memory.host.add(r.chunk * CHUNK + r.at);
                 std::ptr::copy_nonoverlapping(src.add(from), place, n);
-                api::upload("upload", self.device, place, dst + from as u64, n, s.raw)?;
+                api::upload("upload", self.device, place, dst + from as u64, n, s.raw()?)?;
             }
             from += n;
             r.at = (r.at + n).next_multiple_of(ALIGN).min(CHUNK);

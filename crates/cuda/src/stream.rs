@@ -8,6 +8,7 @@
 //! piece and of every later one, until a waiting host takes it. Nothing was read or written outside the buffers.
 
 use crate::api::{self, Context, Pinned, RawStream};
+use crate::graph::{Batch, Call};
 use olivine_core::event::Timeline;
 use olivine_core::{Device, Error, Result, Stream};
 use std::collections::VecDeque;
@@ -23,6 +24,8 @@ const FAULT: usize = 64;
 const START: usize = 256;
 /// Its size: a word that says whether somebody has reported, and an address.
 const START_BYTES: usize = 16;
+/// Compute capability from which on kernels can begin while the one before still runs.
+const OVERLAP: i32 = 90;
 /// How long a waiting thread polls before it sleeps between looks.
 const SPIN: Duration = Duration::from_millis(5);
 
@@ -73,7 +76,11 @@ const SLOTS: usize = 32;
 /// A stream of core on the GPU.
 pub(crate) struct GpuStream {
     pub stream: Stream,
-    pub raw: RawStream,
+    raw: RawStream,
+    /// Launches that are not sent yet, and the error of those that could not be.
+    batch: Mutex<Batch>,
+    unsent: Mutex<Option<(u64, Error)>>,
+    overlap: bool,
     context: Context,
     memory: Pinned,
     downloads: Pinned,
@@ -87,7 +94,7 @@ pub(crate) struct GpuStream {
 }
 
 impl GpuStream {
-    pub(crate) fn new(stream: Stream, context: Context) -> Result<GpuStream> {
+    pub(crate) fn new(stream: Stream, context: Context, arch: i32) -> Result<GpuStream> {
         let device = stream.device;
         let raw = api::new_stream(device)?;
         let (memory, downloads) = (api::pinned(device, 4096)?, api::pinned(device, SLOT * SLOTS)?);
@@ -103,6 +110,9 @@ impl GpuStream {
         Ok(GpuStream {
             stream,
             raw,
+            batch: Mutex::default(),
+            unsent: Mutex::new(None),
+            overlap: arch >= OVERLAP,
             context,
             memory,
             downloads,
@@ -120,6 +130,36 @@ impl GpuStream {
 
     pub(crate) fn enter(&self, op: &'static str) -> Result<()> {
         self.context.enter(op, self.device())
+    }
+
+    /// Adds a kernel to what is sent next.
+    ///
+    /// # Safety
+    /// As for [`Function::launch`](crate::api::Function::launch).
+    pub(crate) unsafe fn launch(&self, call: Call, words: &[u64], starts: &[usize]) -> Result<()> {
+        let mut batch = self.batch.lock().unwrap_or_else(|e| e.into_inner());
+        if batch.push(call, words, starts) { self.send(&mut batch) } else { Ok(()) }
+    }
+
+    fn send(&self, batch: &mut Batch) -> Result<()> {
+        // SAFETY: whoever added the launches has promised it.
+        let sent = unsafe { batch.send(self.device(), self.overlap, self.raw) };
+        if let Err(e) = &sent {
+            // Work that others count as sent is lost: they must not take its results for right.
+            let first = self.done() + 1;
+            self.unsent.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert((first, e.clone()));
+            self.troubled.store(1, Ordering::Release);
+        }
+        sent
+    }
+
+    /// The driver's stream, after everything that was added before has been sent to it.
+    pub(crate) fn raw(&self) -> Result<RawStream> {
+        let mut batch = self.batch.lock().unwrap_or_else(|e| e.into_inner());
+        if !batch.is_empty() {
+            self.send(&mut batch)?;
+        }
+        Ok(self.raw)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -156,7 +196,7 @@ impl GpuStream {
     pub(crate) fn checks(&self, seq: u64, op: &'static str) -> Result<()> {
         if self.reported.swap(false, Ordering::AcqRel) {
             // SAFETY: the first word of the guard.
-            unsafe { api::fill(op, self.device(), self.guard, 0, 8, self.raw)? };
+            unsafe { api::fill(op, self.device(), self.guard, 0, 8, self.raw()?)? };
         }
         let done = self.done();
         let mut s = self.lock();
@@ -181,7 +221,7 @@ impl GpuStream {
         let sent = self.sent.load(Ordering::Acquire);
         if s.marked < sent {
             self.enter("stream")?;
-            api::write_value(self.device(), &self.memory, DONE, sent, self.raw)?;
+            api::write_value(self.device(), &self.memory, DONE, sent, self.raw()?)?;
             s.marked = sent;
         }
         Ok(())
@@ -197,14 +237,16 @@ impl GpuStream {
         let slot = (bytes <= SLOT).then(|| self.lock().slots.pop()).flatten();
         let Some(slot) = slot else {
             // SAFETY: the caller's promise. The driver returns when pageable memory has been written.
-            unsafe { api::download("download", self.device(), src, dst, bytes, self.raw)? };
+            unsafe { api::download("download", self.device(), src, dst, bytes, self.raw()?)? };
             self.sent();
             return Ok(());
         };
         // SAFETY: inside the pinned memory.
         let from = unsafe { self.downloads.host.add(slot * SLOT) };
         // SAFETY: the slot holds `SLOT` bytes and is this copy's alone.
-        let copied = unsafe { api::download("download", self.device(), src, from, bytes, self.raw) };
+        let copied = self
+            .raw()
+            .and_then(|raw| unsafe { api::download("download", self.device(), src, from, bytes, raw) });
         let mut s = self.lock();
         if let Err(e) = copied {
             s.slots.push(slot);
@@ -258,7 +300,7 @@ impl GpuStream {
     /// Makes work that is sent from now on wait for piece `seq` of another stream of the device.
     pub(crate) fn wait_for(&self, other: &Arc<GpuStream>, seq: u64) -> Result<()> {
         self.enter("wait")?;
-        api::order(self.device(), other.raw, self.raw)?;
+        api::order(self.device(), other.raw()?, self.raw()?)?;
         let from = self.next();
         self.lock().needs.push((from, other.clone(), seq));
         Ok(())
@@ -267,6 +309,13 @@ impl GpuStream {
     /// Takes over errors of work that this stream waited for. Not under the lock: two streams may wait for
     /// each other's work.
     fn inherit(&self) {
+        if self.troubled.load(Ordering::Acquire) != 0 {
+            let unsent = self.unsent.lock().unwrap_or_else(|e| e.into_inner()).take();
+            let mut s = self.lock();
+            if unsent.is_some() && s.failed.is_none() {
+                s.failed = unsent;
+            }
+        }
         let done: Vec<_> = {
             let mut s = self.lock();
             if s.needs.is_empty() {

@@ -80,7 +80,8 @@ pub struct Given {
 }
 
 impl Given {
-    fn get(&self, key: Key<'_>) -> Option<&Value> {
+    /// The argument, if it is there.
+    pub fn get(&self, key: Key<'_>) -> Option<&Value> {
         match key {
             Key::At(i) => self.positional.get(i),
             Key::Named(n) => self.named.get(n),

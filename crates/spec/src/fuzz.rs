@@ -6,6 +6,7 @@ use crate::calls::{self, Call};
 use crate::draw::{Draw, Profile, Rng};
 use crate::value::Value;
 use crate::wire::call_json;
+use olivine_core::op::Packing;
 use olivine_core::{Array, Dtype};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,6 +23,98 @@ struct Maker {
     /// Shapes so far, which later arrays like to have.
     shapes: Vec<Vec<usize>>,
     dtype: Dtype,
+    /// Arguments that fit each other, of functions that hardly take any others.
+    fitting: Given,
+}
+
+impl Maker {
+    /// Arguments that fit, for functions whose shapes depend on each other in ways that chance does not find.
+    fn fit(&mut self, name: &str) -> olivine_core::Result<()> {
+        match name {
+            "dequantize" | "quantized_matmul" | "gather_qmm" | "qqmm" | "gather_qqmm" => {
+                self.fit_packed(name)
+            }
+            "fast.gated_delta_update" => self.fit_delta(),
+            _ => Ok(()),
+        }
+    }
+
+    fn some(&mut self, shape: &[usize], dtype: Dtype) -> olivine_core::Result<Array> {
+        self.draw.profile = self.draw.rng.pick(&[Profile::Plain, Profile::Strided, Profile::Special]);
+        self.draw.numbers(shape, dtype).array()
+    }
+
+    fn fit_packed(&mut self, name: &str) -> olivine_core::Result<()> {
+        let modes: [(&str, &[usize], &[u8]); 4] = [
+            ("affine", &[32, 64, 128], &[2, 3, 4, 5, 6, 8]),
+            ("mxfp4", &[32], &[4]),
+            ("mxfp8", &[32], &[8]),
+            ("nvfp4", &[16], &[4]),
+        ];
+        let (mode, groups, widths) = self.draw.rng.pick(&modes);
+        let (group, bits) = (self.draw.rng.pick(groups), self.draw.rng.pick(widths));
+        let (rows, many) = (1 + self.draw.rng.below(70), 1 + self.draw.rng.below(4));
+        let inner = 128 * (1 + self.draw.rng.below(2));
+        let gather = name.starts_with("gather");
+        let shape = if gather { vec![many, rows, inner] } else { vec![rows, inner] };
+        let dtype = self.draw.rng.pick(&[Dtype::F32, Dtype::F16, Dtype::BF16]);
+        let packing = Packing::named("quantize", mode, Some(group), Some(bits))?;
+        let w = self.some(&shape, dtype)?.pack(packing, None)?;
+        let leads = [&[][..], &[1], &[3], &[9], &[40], &[2, 3]];
+        let mut x: Vec<usize> = if gather { vec![many] } else { Vec::new() };
+        x.extend(self.draw.rng.pick(&leads));
+        if gather && x.len() == 1 {
+            x.push(1);
+        }
+        x.push(inner);
+        let x = self.some(&x, dtype)?;
+        let at = usize::from(name != "dequantize");
+        let set = &mut self.fitting;
+        if at == 1 {
+            set.set(Key::At(0), x.into());
+        }
+        set.set(Key::At(at), w.words.into());
+        set.set(Key::Named("scales"), w.scales.into());
+        set.set(Key::Named("biases"), w.biases.map_or(Value::None, Value::Array));
+        set.set(Key::Named("mode"), mode.into());
+        set.set(Key::Named("group_size"), group.into());
+        set.set(Key::Named("bits"), usize::from(bits).into());
+        set.set(Key::Named("transpose"), true.into());
+        for key in ["global_scale", "global_scale_x", "global_scale_w", "lhs_indices", "dtype"] {
+            set.set(Key::Named(key), Value::None);
+        }
+        if gather {
+            let n = 1 + self.draw.rng.below(5);
+            // Sometimes one beyond the end.
+            let end = many as i64 - i64::from(self.draw.rng.chance(90));
+            let i = self.draw.integers(&[n], Dtype::U32, 0, end).array()?;
+            self.fitting.set(Key::Named("rhs_indices"), i.into());
+        }
+        Ok(())
+    }
+
+    fn fit_delta(&mut self) -> olivine_core::Result<()> {
+        let [b, t, heads, more] = [(); 4].map(|()| 1 + self.draw.rng.below(3));
+        let (keys, values) = (self.draw.rng.pick(&[8, 32, 64]), self.draw.rng.pick(&[4, 16, 32]));
+        let all = heads * more;
+        let shapes = [
+            vec![b, t, heads, keys],
+            vec![b, t, heads, keys],
+            vec![b, t, all, values],
+            vec![b, t, all],
+            vec![b, t, all],
+        ];
+        let dtype = self.draw.rng.pick(&[Dtype::F32, Dtype::F16, Dtype::BF16]);
+        for (i, shape) in shapes.iter().enumerate() {
+            let x = self.some(shape, dtype)?;
+            self.fitting.set(Key::At(i), x.into());
+        }
+        let state = self.some(&[b, all, values, keys], dtype)?;
+        let state = if self.draw.rng.chance(50) { Value::Array(state) } else { Value::None };
+        self.fitting.set(Key::Named("initial_state"), state);
+        self.fitting.set(Key::Named("mask"), Value::None);
+        Ok(())
+    }
 }
 
 impl Maker {
@@ -136,7 +229,14 @@ impl Maker {
 
 impl Source for Maker {
     fn draw(&mut self, key: Key<'_>, kind: Kind<'_>, optional: bool, _so_far: &Given) -> Option<Value> {
-        let value = if optional && self.draw.rng.chance(50) { None } else { self.value(kind) };
+        // One in eight is replaced all the same.
+        let fitting = self.fitting.get(key).filter(|_| !self.draw.rng.chance(12)).cloned();
+        let value = match fitting {
+            Some(Value::None) => None,
+            Some(v) => Some(v),
+            None if optional && self.draw.rng.chance(50) => None,
+            None => self.value(kind),
+        };
         self.log.borrow_mut().set(key, value.clone().unwrap_or(Value::None));
         value
     }
@@ -177,9 +277,12 @@ fn one(call: &'static Call, seed: u64) -> Result<bool, Finding> {
     let mut draw = Draw::new(Profile::Plain, &[seed]);
     let floats = [Dtype::F32, Dtype::F32, Dtype::F16, Dtype::BF16, Dtype::F64, Dtype::C64, Dtype::I32];
     let dtype = draw.rng.pick(&floats);
-    let maker = Maker { draw, log: log.clone(), shapes: Vec::new(), dtype };
+    let mut maker = Maker { draw, log: log.clone(), shapes: Vec::new(), dtype, fitting: Given::default() };
     let start = Instant::now();
     let run = || {
+        if maker.draw.rng.chance(80) {
+            maker.fit(call.name)?;
+        }
         let args = Args::drawn(call.name, Box::new(maker));
         let out = (call.run)(&args)?;
         olivine_core::eval(&out)

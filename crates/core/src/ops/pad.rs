@@ -1,5 +1,6 @@
 //! Padding.
 
+use super::shape::concatenate;
 use crate::shape::Shape;
 use crate::{Array, Dtype, Error, Result};
 
@@ -96,9 +97,12 @@ impl Array {
                 let msg = format!("axis {i} of shape {} has nothing to pad it with", self.shape());
                 return Err(Error::value("pad", msg));
             }
-            let at = Array::arange_int(-(before as i64), (n + after) as i64, 1, Dtype::I64)?;
-            let places = mode.sources(&at, n as i64)?;
-            x = x.take(&places, i as i32)?;
+            let part = |from: i64, to: i64| {
+                let at = Array::arange_int(from, to, 1, Dtype::I64)?;
+                x.take(&mode.sources(&at, n as i64)?, i as i32)
+            };
+            let (first, last) = (part(-(before as i64), 0)?, part(n as i64, (n + after) as i64)?);
+            x = concatenate(&[first, x, last], i as i32)?;
         }
         Ok(x)
     }

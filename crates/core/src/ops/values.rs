@@ -51,16 +51,15 @@ impl Array {
     }
 
     fn positions(&self, op: &'static str) -> Result<Array> {
-        let n = self.size();
-        let dtype = position_type(n);
-        let found = self.count_now(op)?;
-        if found == 0 {
-            return Array::zeros(&[0], dtype);
+        // The values are on the host anyway, to count them.
+        let truth = known::<bool>(op, &self.astype(Dtype::Bool)?)?;
+        let true_places = truth.iter().enumerate().filter(|&(_, &t)| t).map(|(i, _)| i);
+        if position_type(truth.len()) == Dtype::I32 {
+            let at: Vec<i32> = true_places.map(|i| i as i32).collect();
+            return Array::from_slice(&at, &[at.len()]);
         }
-        // The k-th true element is where the running count becomes k.
-        let counts = self.astype(Dtype::Bool)?.flatten()?.astype(dtype)?.cumsum(0, false, true)?;
-        let wanted = Array::arange_int(1, found as i64 + 1, 1, dtype)?;
-        counts.searchsorted(&wanted, false)?.astype(dtype)
+        let at: Vec<i64> = true_places.map(|i| i as i64).collect();
+        Array::from_slice(&at, &[at.len()])
     }
 
     /// Indices of true elements, one array for each axis, in row-major order; NumPy's `nonzero`. Evaluates the array.

@@ -2,6 +2,7 @@
 //! the first that is accepted, so that nothing is read while the graph is built.
 
 use super::{categorical_shaped, check_float, key_or_next, normal, permutation, split, uniform};
+use crate::linalg::eigh;
 use crate::shape::{Shape, axis};
 use crate::{Array, Dtype, Error, Result};
 
@@ -19,6 +20,38 @@ fn keys<const N: usize>(key: Option<&Array>) -> Result<[Array; N]> {
 fn above_zero(shape: &[usize], key: &Array) -> Result<Array> {
     let u = uniform(0.0, 1.0, shape, Dtype::F32, Some(key))?;
     u.scalar_like(1.0).subtract(&u)
+}
+
+/// Jointly normal vectors of mean `mean[…, n]` and covariance `cov[…, n, n]`, which is symmetric and has no negative
+/// eigenvalue: `shape` of them, whose axes broadcast with the leading ones of both, or as many as these when it is empty.
+/// Standard normal vectors times the symmetric root of the covariance, as MLX computes it.
+///
+/// # Errors
+/// `Shape` for arguments that do not fit, `Dtype` for samples that are no floats of 32 bits or less.
+pub fn multivariate_normal(
+    mean: &Array,
+    cov: &Array,
+    shape: &[usize],
+    dtype: Dtype,
+    key: Option<&Array>,
+) -> Result<Array> {
+    const OP: &str = "multivariate_normal";
+    check_float(OP, dtype)?;
+    let (m, c) = (mean.shape(), cov.shape());
+    let fits = matches!((&m[..], &c[..]), ([.., n], [.., p, q]) if n == p && p == q);
+    if !fits {
+        return Err(Error::shape(OP, format!("a mean of shape {m} and a covariance of shape {c}")));
+    }
+    let n = m[m.rank() - 1];
+    let batch = Shape::broadcast(OP, &Shape::new(&m[..m.rank() - 1]), &Shape::new(&c[..c.rank() - 2]))?;
+    let lead =
+        if shape.is_empty() { batch } else { Shape::broadcast(OP, &batch, &Shape::checked(OP, shape)?)? };
+    let out: Vec<usize> = lead.iter().copied().chain([n]).collect();
+    let (w, v) = eigh(&cov.astype(Dtype::F32)?, false)?;
+    let sizes = w.maximum(&w.scalar_like(0.0))?.sqrt()?.expand_dims(&[-2])?;
+    let root = v.multiply(&sizes)?.matmul(&v.matrix_transpose()?)?;
+    let z = normal(&out, Dtype::F32, 0.0, 1.0, key)?.expand_dims(&[-2])?;
+    z.matmul(&root)?.squeeze(&[-2])?.add(&mean.astype(Dtype::F32)?)?.astype(dtype)
 }
 
 /// Exponentially distributed floats of mean `scale`, which broadcasts to `shape`.

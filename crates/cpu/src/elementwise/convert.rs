@@ -231,6 +231,9 @@ pub(super) fn cast(from: Dtype, to: Dtype) -> Chain {
         _ => None,
     });
     let step = step.or_else(|| {
+        if (src, dst) == (Dtype::F32, Dtype::I32) {
+            return Some(un!(f32 => i32, |a| scalar::to_i32(a)));
+        }
         by_int!(dst, T => if src == Dtype::F32 {
             un!(f32 => T, |a| a as T)
         } else {

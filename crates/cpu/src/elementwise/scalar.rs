@@ -198,6 +198,19 @@ pub(super) fn to_odd(a: f64) -> f32 {
     f32::from_bits(if inexact { cut | 1 } else { bits })
 }
 
+/// Towards zero; the nearest end where it is beyond the type, 0 for NaN. What `as` does, in a form that becomes
+/// vectors.
+#[inline(always)]
+pub(super) fn to_i32(a: f32) -> i32 {
+    const END: f32 = 2_147_483_648.0;
+    let number = if a.is_nan() { 0.0 } else { a };
+    let low = if number < -END { -END } else { number };
+    let inside = if low >= END { 0.0 } else { low };
+    // SAFETY: from -2^31 on and below 2^31.
+    let i = unsafe { inside.to_int_unchecked::<i32>() };
+    if low >= END { i32::MAX } else { i }
+}
+
 /// To `f64`, odd where it is not exact.
 #[inline(always)]
 pub(super) fn u64_to_odd(a: u64) -> f64 {

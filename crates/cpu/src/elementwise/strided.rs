@@ -14,6 +14,9 @@ pub(super) struct Strided {
     offset: isize,
 }
 
+/// Longest innermost axis that counts as short.
+const SHORT: usize = 8;
+
 impl Strided {
     /// Of a layout that has elements.
     pub(super) fn of(layout: &Layout) -> Strided {
@@ -72,6 +75,15 @@ impl Strided {
         (index, start, place)
     }
 
+    /// Where the innermost axis is short: the parts of `range` before its first whole run, of whole runs, and behind
+    /// them.
+    fn whole_runs(&self, range: &std::ops::Range<usize>) -> Option<[std::ops::Range<usize>; 3]> {
+        let (len, _) = self.inner;
+        let (first, last) = (range.start.next_multiple_of(len), range.end / len * len);
+        let short = (2..=SHORT).contains(&len) && !self.outer.is_empty();
+        (short && first < last).then_some([range.start..first, first..last, last..range.end])
+    }
+
     /// Calls `f(first, stride, place, count)` for every run of elements `range` (not empty, in row-major order,
     /// inside the layout): its first element, their distance, its place within the range, and its length.
     #[inline(always)]
@@ -112,6 +124,26 @@ pub(super) unsafe fn gather<T: Copy>(
     range: std::ops::Range<usize>,
     out: *mut T,
 ) {
+    if let Some([before, whole, after]) = layout.whole_runs(&range) {
+        let start = range.start;
+        // SAFETY: the caller's promise for parts of the range, at their places in `out`.
+        unsafe {
+            if !before.is_empty() {
+                gather(base, layout, before.clone(), out);
+            }
+            let to = out.add(whole.start - start);
+            match layout.inner {
+                (2, 0) => gather_short::<T, 2>(base, layout, whole, to),
+                (3, 0) => gather_short::<T, 3>(base, layout, whole, to),
+                (4, 0) => gather_short::<T, 4>(base, layout, whole, to),
+                _ => gather_short::<T, 0>(base, layout, whole, to),
+            }
+            if !after.is_empty() {
+                gather(base, layout, after.clone(), out.add(after.start - start));
+            }
+        }
+        return;
+    }
     layout.runs(range, |first, stride, place, count| {
         // SAFETY: `first + i * stride` for `i < count` are elements of the layout; `place + count` is at most the
         // length of the range.
@@ -125,8 +157,54 @@ pub(super) unsafe fn gather<T: Copy>(
                         *dst.add(i) = v;
                     }
                 }
+                // Known strides become vector code.
+                -1 => {
+                    for i in 0..count {
+                        *dst.add(i) = *src.sub(i);
+                    }
+                }
+                2 => {
+                    for i in 0..count {
+                        *dst.add(i) = *src.add(2 * i);
+                    }
+                }
                 _ => {
                     for i in 0..count {
+                        *dst.add(i) = *src.offset(i as isize * stride);
+                    }
+                }
+            }
+        }
+    });
+}
+
+/// [`gather`] of whole runs, not none, of a layout with a short innermost axis: `N` times one element, or any when `N`
+/// is 0.
+///
+/// # Safety
+/// As for [`gather`].
+unsafe fn gather_short<T: Copy, const N: usize>(
+    base: *const T,
+    layout: &Strided,
+    range: std::ops::Range<usize>,
+    out: *mut T,
+) {
+    let (len, stride) = layout.inner;
+    let rows = Strided {
+        outer: layout.outer[..layout.outer.len() - 1].into(),
+        inner: layout.outer[layout.outer.len() - 1],
+        offset: layout.offset,
+    };
+    rows.runs(range.start / len..range.end / len, |first, step, place, count| {
+        for r in 0..count {
+            // SAFETY: `first + r * step` starts a run of the layout, whose elements lie `stride` apart; runs follow
+            // each other in `out`, which has room for all of the range.
+            unsafe {
+                let (src, dst) = (base.offset(first + r as isize * step), out.add((place + r) * len));
+                if N > 0 {
+                    *dst.cast::<[T; N]>() = [*src; N];
+                } else {
+                    for i in 0..len {
                         *dst.add(i) = *src.offset(i as isize * stride);
                     }
                 }

@@ -97,16 +97,23 @@ impl Number for f64 {
     }
 }
 
-/// Runs `row(values, result)` over all rows: the first `take` elements of each row of `x`, and zeros up to
+/// Room that a task keeps from row to row.
+#[derive(Default)]
+struct Room<R> {
+    scratch: Vec<Complex<R>>,
+    spectrum: Vec<Complex<R>>,
+}
+
+/// Runs `transform(values, result, room)` over all rows: the first `take` elements of each row of `x`, and zeros up to
 /// `fill`, become `len` elements of `y`.
-fn each<X: Copy + Sync, A: Copy + Default, B: Copy + Default>(
+fn each<R: Default, X: Copy + Sync, A: Copy + Default, B: Plain + Default>(
     x: &[X],
     from: Rows,
     fill: usize,
     len: usize,
     y: &mut [u8],
     widen: impl Fn(X) -> A + Sync,
-    transform: impl Fn(&mut [A], &mut [B]) + Sync,
+    transform: impl Fn(&mut [A], &mut [B], &mut Room<R>) + Sync,
 ) -> Result<()> {
     let Rows { outer, inner, len: have } = from;
     if y.len() != outer * inner * len * size_of::<B>() {
@@ -124,7 +131,8 @@ fn each<X: Copy + Sync, A: Copy + Default, B: Copy + Default>(
     pool::parallel_for(count, &|task| {
         let mut values = vec![A::default(); fill];
         let mut many = vec![A::default(); if inner == 1 { 0 } else { fill * together }];
-        let mut result = vec![B::default(); len * if inner == 1 { 1 } else { together }];
+        let mut result = vec![B::default(); if inner == 1 { 0 } else { len * together }];
+        let mut room = Room::default();
         let write = |at: usize, v: B| {
             // SAFETY: `at` is one of the `outer * inner * len` elements of the output, which has aligned room
             // for them; every element belongs to one row, and every row to one task.
@@ -136,10 +144,11 @@ fn each<X: Copy + Sync, A: Copy + Default, B: Copy + Default>(
                     *v = widen(s);
                 }
                 values[take..].fill(A::default());
-                transform(&mut values, &mut result);
-                for (k, &v) in result.iter().enumerate() {
-                    write(row * len + k, v);
-                }
+                // SAFETY: a row of the output, which has aligned room for all of them; any bits are a value; a
+                // row belongs to one task.
+                let result =
+                    unsafe { std::slice::from_raw_parts_mut(out.get().cast::<B>().add(row * len), len) };
+                transform(&mut values, result, &mut room);
             }
             return;
         }
@@ -154,7 +163,7 @@ fn each<X: Copy + Sync, A: Copy + Default, B: Copy + Default>(
         for l in 0..lines {
             let line = &mut many[l * fill..(l + 1) * fill];
             line[take..].fill(A::default());
-            transform(line, &mut result[l * len..(l + 1) * len]);
+            transform(line, &mut result[l * len..(l + 1) * len], &mut room);
         }
         for k in 0..len {
             for l in 0..lines {
@@ -179,12 +188,13 @@ fn complex<R: Transform, X: Copy + Sync>(
 ) -> Result<()> {
     let plan = R::complex(op.n, if op.inverse { Direction::Inverse } else { Direction::Forward });
     let scale = R::of(scale);
-    each(x, from, op.n, op.n, y, widen, |row: &mut [Complex<R>], out: &mut [Complex<f32>]| {
-        plan(row);
+    let transform = |row: &mut [Complex<R>], out: &mut [Complex<f32>], room: &mut Room<R>| {
+        plan(row, &mut room.scratch);
         for (o, &z) in out.iter_mut().zip(row.iter()) {
             *o = narrow(z, scale);
         }
-    })
+    };
+    each(x, from, op.n, op.n, y, widen, transform)
 }
 
 fn to_half<R: Transform>(op: &Fft, x: &[R], from: Rows, scale: f64, y: &mut [u8]) -> Result<()> {
@@ -197,10 +207,10 @@ fn to_half<R: Transform>(op: &Fft, x: &[R], from: Rows, scale: f64, y: &mut [u8]
         half,
         y,
         |v: R| v,
-        |row: &mut [R], out: &mut [Complex<f32>]| {
-            let mut spectrum = vec![Complex::default(); half];
-            plan(row, &mut spectrum);
-            for (o, &z) in out.iter_mut().zip(&spectrum) {
+        |row: &mut [R], out: &mut [Complex<f32>], room: &mut Room<R>| {
+            room.spectrum.resize(half, Complex::default());
+            plan(row, &mut room.spectrum, &mut room.scratch);
+            for (o, &z) in out.iter_mut().zip(&room.spectrum) {
                 *o = narrow(z, scale);
             }
         },
@@ -217,8 +227,8 @@ fn to_real(op: &Fft, x: &[Complex<f32>], from: Rows, scale: f64, y: &mut [u8]) -
         op.n,
         y,
         |z| z,
-        |row: &mut [Complex<f32>], out: &mut [f32]| {
-            plan(row, out);
+        |row: &mut [Complex<f32>], out: &mut [f32], room: &mut Room<f32>| {
+            plan(row, out, &mut room.scratch);
             for o in out.iter_mut() {
                 *o *= scale;
             }
@@ -226,34 +236,34 @@ fn to_real(op: &Fft, x: &[Complex<f32>], from: Rows, scale: f64, y: &mut [u8]) -
     )
 }
 
-type Run<A> = Box<dyn Fn(&mut [A]) + Sync>;
-type RunInto<A, B> = Box<dyn Fn(&mut [A], &mut [B]) + Sync>;
+type Run<R> = Box<dyn Fn(&mut [Complex<R>], &mut Vec<Complex<R>>) + Sync>;
+type RunInto<A, B, R> = Box<dyn Fn(&mut [A], &mut [B], &mut Vec<Complex<R>>) + Sync>;
 
 /// Plans of either precision as functions.
 trait Transform: Number {
-    fn complex(n: usize, direction: Direction) -> Run<Complex<Self>>;
-    fn forward(n: usize) -> RunInto<Self, Complex<Self>>;
-    fn inverse(n: usize) -> RunInto<Complex<Self>, Self>;
+    fn complex(n: usize, direction: Direction) -> Run<Self>;
+    fn forward(n: usize) -> RunInto<Self, Complex<Self>, Self>;
+    fn inverse(n: usize) -> RunInto<Complex<Self>, Self, Self>;
 }
 
 macro_rules! transform {
     ($t:ty) => {
         impl Transform for $t {
-            fn complex(n: usize, direction: Direction) -> Run<Complex<$t>> {
+            fn complex(n: usize, direction: Direction) -> Run<$t> {
                 let plan = <$t>::plan(n, direction);
-                Box::new(move |row| plan.run(row, &mut Vec::new()))
+                Box::new(move |row, scratch| plan.run(row, scratch))
             }
-            fn forward(n: usize) -> RunInto<$t, Complex<$t>> {
+            fn forward(n: usize) -> RunInto<$t, Complex<$t>, $t> {
                 let plan = <$t>::real_forward(n);
-                Box::new(move |row, out| {
-                    let done = plan.run(row, out, &mut Vec::new());
+                Box::new(move |row, out, scratch| {
+                    let done = plan.run(row, out, scratch);
                     debug_assert!(done, "rows have the length of the plan");
                 })
             }
-            fn inverse(n: usize) -> RunInto<Complex<$t>, $t> {
+            fn inverse(n: usize) -> RunInto<Complex<$t>, $t, $t> {
                 let plan = <$t>::real_inverse(n);
-                Box::new(move |row, out| {
-                    let done = plan.run(row, out, &mut Vec::new());
+                Box::new(move |row, out, scratch| {
+                    let done = plan.run(row, out, scratch);
                     debug_assert!(done, "rows have the length of the plan");
                 })
             }

@@ -31,46 +31,38 @@ macro_rules! number {
 number!(f32, f32, |x| x, |x| x; f64, f64, |x| x, |x| x; f16, f32, f16::to_f32, f16::from_f32;
     bf16, f32, bf16::to_f32, bf16::from_f32);
 
-/// Rows of a Hadamard matrix of order `m`, as bits that say where -1 is; 1, 12, 20 or 28.
-///
-/// By Paley's constructions ("On orthogonal matrices", 1933): the first for orders 12 and 20, from the squares
-/// modulo 11 and 19; the second for 28, from those modulo 13.
+/// Rows of a Hadamard matrix of order `m`, as bits that say where -1 is; 1, 12, 20 or 28. There are several of each
+/// order; these are the ones that MLX has. Those of orders 20 and 28 are Williamson's ("Hadamard's determinant theorem
+/// and the sum of four squares", 1944): four by four blocks, each of which turns by one place from row to row.
 fn matrix(m: usize) -> Vec<u32> {
-    let square = |a: usize, q: usize| (1..q).any(|x| x * x % q == a);
     match m {
-        12 | 20 => {
-            let q = m - 1;
-            // The identity plus a skew matrix that is bordered by ones and the character of the field.
-            let minus = |i: usize, j: usize| match (i, j) {
-                (i, j) if i == j => false,
-                (0, _) => false,
-                (_, 0) => true,
-                (i, j) => !square((q + i - j) % q, q),
-            };
-            (0..m).map(|i| (0..m).filter(|&j| minus(i, j)).fold(0, |bits, j| bits | 1 << j)).collect()
-        }
-        28 => {
-            let q = 13;
-            let half = q + 1;
-            // A symmetric conference matrix; its zeros become [[1, -1], [-1, -1]], its ones [[1, 1], [1, -1]].
-            let conference = |i: usize, j: usize| match (i, j) {
-                (i, j) if i == j => 0,
-                (0, _) | (_, 0) => 1,
-                (i, j) if square((q + i - j) % q, q) => 1,
-                (_, _) => -1,
-            };
-            let minus = |r: usize, s: usize| {
-                let (i, j) = (r / 2, s / 2);
-                let zero = [[1, -1], [-1, -1]][r % 2][s % 2];
-                let one = [[1, 1], [1, -1]][r % 2][s % 2];
-                (if i == j { zero } else { conference(i, j) * one }) < 0
-            };
-            (0..2 * half)
-                .map(|r| (0..2 * half).filter(|&s| minus(r, s)).fold(0, |bits, s| bits | 1 << s))
-                .collect()
-        }
+        12 => vec![0x002, 0xaab, 0x3c8, 0x96e, 0xf20, 0x5ba, 0xc8c, 0x6e6, 0x23c, 0xb96, 0x8f0, 0xe5a],
+        20 => turning(
+            5,
+            [
+                ["+----", "+----", "++--+", "+-++-"],
+                ["-++++", "+----", "-+--+", "++--+"],
+                ["--++-", "+-++-", "+----", "-++++"],
+                ["-+--+", "--++-", "+----", "+----"],
+            ],
+        ),
+        28 => turning(
+            7,
+            [
+                ["+------", "++----+", "+-+--+-", "+--++--"],
+                ["--++++-", "+------", "-++--++", "+-+--+-"],
+                ["-+-++-+", "+--++--", "+------", "--++++-"],
+                ["-++--++", "-+-++-+", "++----+", "+------"],
+            ],
+        ),
         _ => vec![0],
     }
+}
+
+/// The matrix of blocks of order `q` with these first rows.
+fn turning(q: usize, blocks: [[&str; 4]; 4]) -> Vec<u32> {
+    let minus = |i: usize, j: usize| blocks[i / q][j / q].as_bytes()[(j % q + q - i % q) % q] == b'-';
+    (0..4 * q).map(|i| (0..4 * q).filter(|&j| minus(i, j)).fold(0, |bits, j| bits | 1 << j)).collect()
 }
 
 /// Transforms rows of `n` elements.
@@ -145,6 +137,16 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Row 13 of order 20 and row 1 of order 28 as `mlx.core.hadamard_transform` of the identity gives them.
+    #[test]
+    fn matrices_are_those_of_mlx() {
+        assert_eq!(matrix(20)[13], 0x45e9c);
+        assert_eq!(matrix(28)[1], 0x9ad7c7d);
+        let mut y = [0.0f32; 12];
+        rows(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0], 12, 1.0, &mut y).unwrap();
+        assert_eq!(y, [64.0, -6.0, 0.0, -6.0, -20.0, -10.0, 0.0, -14.0, 20.0, -18.0, 0.0, -22.0]);
     }
 
     #[test]

@@ -20,6 +20,8 @@ use std::ops::Range;
 
 /// Accumulators that take turns when only the total of a part is wanted.
 const TURNS: usize = 8;
+/// Rows, or parts of one, that are scanned side by side: each step of a row waits for the one before.
+const SIDE: usize = 4;
 /// Elements of one part of a row.
 const PART: usize = 1 << 16;
 /// Elements that a task takes at least.
@@ -201,6 +203,25 @@ fn scan<W: Wide, F: Fold<W>>(
     Ok(())
 }
 
+/// Takes the steps that `xs` gives from `acc` on and writes them to `out`; several scans of one length side by side.
+#[inline(always)]
+fn steps<W: Wide, F: Fold<W>, const PLAIN: bool, const INCLUSIVE: bool, const N: usize>(
+    mut acc: [F::Acc; N],
+    xs: [&[W]; N],
+    out: [&mut [F::Acc; BLOCK]; N],
+) -> [F::Acc; N] {
+    let n = xs[0].len().min(BLOCK);
+    let xs = xs.map(|x| &x[..n]);
+    for i in 0..n {
+        for k in 0..N {
+            let next = if PLAIN { F::push_plain(acc[k], xs[k][i]) } else { F::push(acc[k], xs[k][i]) };
+            out[k][i] = if INCLUSIVE { next } else { acc[k] };
+            acc[k] = next;
+        }
+    }
+    acc
+}
+
 impl<W: Wide, F: Fold<W>> Job<'_, W, F> {
     /// At most `BLOCK` elements, `stride` apart, from `at` on.
     ///
@@ -245,14 +266,50 @@ impl<W: Wide, F: Fold<W>> Job<'_, W, F> {
             // SAFETY: steps of a row are elements of it; a row, or a part of one, belongs to one task.
             unsafe {
                 let xs = self.load(at[0] + place * from, step * from, n, &mut buf);
-                for (&x, value) in xs.iter().zip(&mut values) {
-                    let next = F::push(acc, x);
-                    *value = if self.params.inclusive { next } else { acc };
-                    acc = next;
-                }
+                [acc] = match (F::plain(acc, xs), self.params.inclusive) {
+                    (true, true) => steps::<W, F, true, true, 1>([acc], [xs], [&mut values]),
+                    (true, false) => steps::<W, F, true, false, 1>([acc], [xs], [&mut values]),
+                    (false, true) => steps::<W, F, false, true, 1>([acc], [xs], [&mut values]),
+                    (false, false) => steps::<W, F, false, false, 1>([acc], [xs], [&mut values]),
+                };
                 self.store(&values[..n], at[1] + place * to, step * to);
             }
             start += n;
+        }
+    }
+
+    /// [`Job::part`] of several rows or parts of one length.
+    fn parts(&self, at: [[isize; 2]; SIDE], ranges: [Range<usize>; SIDE], mut acc: [F::Acc; SIDE]) {
+        let [from, to] = self.along.strides;
+        let (first, step) = self.steps();
+        let (mut bufs, mut values) = ([[W::default(); BLOCK]; SIDE], [[F::START; BLOCK]; SIDE]);
+        let len = ranges[0].len();
+        let mut done = 0;
+        while done < len {
+            let n = BLOCK.min(len - done);
+            let place = |k: usize| first + (ranges[k].start + done) as isize * step;
+            let [b0, b1, b2, b3] = &mut bufs;
+            // SAFETY: as in `part`.
+            unsafe {
+                let xs = [
+                    self.load(at[0][0] + place(0) * from, step * from, n, b0),
+                    self.load(at[1][0] + place(1) * from, step * from, n, b1),
+                    self.load(at[2][0] + place(2) * from, step * from, n, b2),
+                    self.load(at[3][0] + place(3) * from, step * from, n, b3),
+                ];
+                let plain = (0..SIDE).all(|k| F::plain(acc[k], xs[k]));
+                let out = values.each_mut();
+                acc = match (plain, self.params.inclusive) {
+                    (true, true) => steps::<W, F, true, true, SIDE>(acc, xs, out),
+                    (true, false) => steps::<W, F, true, false, SIDE>(acc, xs, out),
+                    (false, true) => steps::<W, F, false, true, SIDE>(acc, xs, out),
+                    (false, false) => steps::<W, F, false, false, SIDE>(acc, xs, out),
+                };
+                for k in 0..SIDE {
+                    self.store(&values[k][..n], at[k][1] + place(k) * to, step * to);
+                }
+            }
+            done += n;
         }
     }
 
@@ -268,9 +325,17 @@ impl<W: Wide, F: Fold<W>> Job<'_, W, F> {
             let place = first + start as isize * step;
             // SAFETY: steps of a row are elements of it.
             let xs = unsafe { self.load(at + place * from, step * from, n, &mut buf) };
-            for turn in xs.chunks(TURNS) {
-                for (a, &x) in acc.iter_mut().zip(turn) {
-                    *a = F::push(*a, x);
+            if acc.iter().all(|&a| F::plain(a, &[])) && F::plain(acc[0], xs) {
+                for turn in xs.chunks(TURNS) {
+                    for (a, &x) in acc.iter_mut().zip(turn) {
+                        *a = F::push_plain(*a, x);
+                    }
+                }
+            } else {
+                for turn in xs.chunks(TURNS) {
+                    for (a, &x) in acc.iter_mut().zip(turn) {
+                        *a = F::push(*a, x);
+                    }
                 }
             }
             start += n;
@@ -285,9 +350,17 @@ impl<W: Wide, F: Fold<W>> Job<'_, W, F> {
         if parts == 1 {
             parallel_ranges(n, (GRAIN / len).max(1), &|range| {
                 let mut walk = Walk::new(&self.kept, [0, 0], range.start);
-                for _ in range {
-                    self.part(walk.at, 0..len, F::START);
+                let mut next = || {
+                    let at = walk.at;
                     walk.step();
+                    at
+                };
+                for _ in 0..range.len() / SIDE {
+                    let at = [next(), next(), next(), next()];
+                    self.parts(at, std::array::from_fn(|_| 0..len), [F::START; SIDE]);
+                }
+                for _ in 0..range.len() % SIDE {
+                    self.part(next(), 0..len, F::START);
                 }
             });
             return;
@@ -310,9 +383,22 @@ impl<W: Wide, F: Fold<W>> Job<'_, W, F> {
             }
         }
         let totals = &totals;
-        parallel_for(n * parts, &|task| {
-            let at = Walk::new(&self.kept, [0, 0], task / parts).at;
-            self.part(at, bounds(task % parts), totals[task]);
+        parallel_for((n * parts).div_ceil(SIDE), &|group| {
+            let tasks = group * SIDE..((group + 1) * SIDE).min(n * parts);
+            let at = |task: usize| Walk::new(&self.kept, [0, 0], task / parts).at;
+            let first = tasks.start;
+            let even = tasks.len() == SIDE && tasks.clone().all(|t| bounds(t % parts).len() == PART);
+            if even {
+                self.parts(
+                    std::array::from_fn(|k| at(first + k)),
+                    std::array::from_fn(|k| bounds((first + k) % parts)),
+                    std::array::from_fn(|k| totals[first + k]),
+                );
+            } else {
+                for task in tasks {
+                    self.part(at(task), bounds(task % parts), totals[task]);
+                }
+            }
         });
     }
 

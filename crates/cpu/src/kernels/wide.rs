@@ -22,6 +22,12 @@ pub(super) trait Wide: Copy + Default + Send + Sync + 'static {
 impl Wide for i64 {}
 impl Wide for f64 {}
 impl Wide for Complex64 {}
+/// Only where sums wrap, or no sum is made: half of the width, and quick on every machine.
+impl Wide for i32 {
+    fn launch<K: Kernel>(kernel: K) -> K::Output {
+        dispatch(kernel)
+    }
+}
 impl Wide for f32 {
     fn launch<K: Kernel>(kernel: K) -> K::Output {
         dispatch(kernel)
@@ -101,7 +107,7 @@ pub(super) use store;
 ///
 /// # Safety
 /// As [`Load`] says.
-unsafe fn same<W: Wide>(p: *const u8, stride: isize, n: usize, buf: &mut [W; BLOCK]) -> *const W {
+pub(super) unsafe fn same<W: Wide>(p: *const u8, stride: isize, n: usize, buf: &mut [W; BLOCK]) -> *const W {
     let p = p.cast::<W>();
     if stride == 1 {
         return p;

@@ -330,6 +330,7 @@ fn one(l: &mut Launch<'_>, key: Key, [a, b, out]: [u64; 3]) -> Result<()> {
     } else {
         ((&raw const single[0]).cast(), (&raw const single[1]).cast())
     };
+    let stream = l.stream.raw()?;
     // SAFETY: descriptions of the matrices at these addresses, which lie inside arguments and result; the factors
     // are read before the call returns.
     let sent = unsafe {
@@ -349,7 +350,7 @@ fn one(l: &mut Launch<'_>, key: Key, [a, b, out]: [u64; 3]) -> Result<()> {
             &d.algorithm,
             workspace as *mut c_void,
             d.workspace,
-            l.stream.raw.0.cast(),
+            stream.0.cast(),
         )
     };
     sent.map_err(|e| Error::Device { op: "matmul", device: l.gpu.device, msg: format!("cuBLASLt: {e}") })

@@ -14,6 +14,7 @@ mod rows;
 use crate::api::Function;
 use crate::codegen::{knows, knows_all};
 use crate::device::Gpu;
+use crate::graph::Call;
 use crate::kernels::Kernel;
 use crate::stream::GpuStream;
 use elementwise::Operand;
@@ -25,7 +26,6 @@ use olivine_core::expr::{Expr, ScalarOp};
 use olivine_core::op::{Create, Index, Matmul, Random, ReduceKind, ScanKind, ScatterMode, Update};
 use olivine_core::{Dtype, Error, Meta, Op, Result};
 use smallvec::SmallVec;
-use std::ffi::c_void;
 use std::sync::Arc;
 
 /// What fusion must respect: all parameters fit into those that every driver takes.
@@ -193,9 +193,6 @@ impl Args {
     }
 }
 
-/// Compute capability from which on kernels can begin while the one before still runs.
-const OVERLAP: i32 = 90;
-
 /// Most axes that a kernel walks, as `tools.cuh` says.
 pub(crate) const MAX_AXES: usize = 8;
 
@@ -246,20 +243,12 @@ impl Launch<'_> {
         grid: [u32; 3],
         block: [u32; 2],
         shared: u32,
-        mut args: Args,
+        args: Args,
     ) -> Result<()> {
-        let base = args.words.as_mut_ptr();
-        let mut pointers: SmallVec<[*mut c_void; 16]> = SmallVec::new();
-        for &start in &args.starts {
-            // SAFETY: starts lie inside the words.
-            pointers.push(unsafe { base.add(start) }.cast());
-        }
-        let overlap = self.gpu.properties.arch >= OVERLAP;
+        let call = Call { op: self.op, function: f, grid, block, shared };
         // SAFETY: the families of this module pass the parameters that their kernels take, and addresses of
         // arguments, results and temporary memory that core keeps until this piece of work is done.
-        unsafe {
-            f.launch(self.op, self.gpu.device, grid, block, shared, overlap, self.stream.raw, &mut pointers)
-        }
+        unsafe { self.stream.launch(call, &args.words, &args.starts) }
     }
 
     /// The number that a kernel reports bad indices under, and where.
@@ -272,7 +261,7 @@ impl Launch<'_> {
     /// Fills memory with a byte.
     pub(crate) fn fill(&self, at: u64, byte: u8, bytes: usize) -> Result<()> {
         // SAFETY: results or temporary memory of this work.
-        unsafe { crate::api::fill(self.op, self.gpu.device, at, byte, bytes, self.stream.raw) }
+        unsafe { crate::api::fill(self.op, self.gpu.device, at, byte, bytes, self.stream.raw()?) }
     }
 
     pub(crate) fn unsupported(&self, msg: &str) -> Result<()> {

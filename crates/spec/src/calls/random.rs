@@ -58,6 +58,11 @@ calls! { "random";
             _ => random::permutation(a.size(0)?, key.as_ref()),
         }
     };
+    "random.multivariate_normal" => |a| {
+        let (mean, cov, shape) = (a.array(0)?, a.array(1)?, a.opt_shape("shape")?.unwrap_or_default());
+        let (dtype, key) = (a.dtype_or("dtype", Dtype::F32)?, a.opt_array("key")?);
+        random::multivariate_normal(&mean, &cov, &shape, dtype, key.as_ref())
+    };
     "random.exponential" => |a| {
         let (scale, shape, key) = (a.array(0)?, a.shape("shape")?, a.opt_array("key")?);
         random::exponential(&scale, &shape, a.dtype_or("dtype", Dtype::F32)?, key.as_ref())

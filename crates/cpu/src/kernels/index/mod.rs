@@ -17,7 +17,7 @@ use combine::{Meet, meeting};
 use olivine_core::layout::row_major;
 use olivine_core::op::ScatterMode;
 use olivine_core::{Dtype, Error, Result, Shape};
-use positions::{read_indices, window_starts};
+use positions::{each_index, read_indices, window_starts};
 pub use search::search_sorted;
 use smallvec::SmallVec;
 use std::sync::Mutex;
@@ -55,6 +55,15 @@ pub fn gather(
         let [stride] = inner.strides;
         parallel_ranges(starts.len(), (GRAIN / each).max(1), &|range| {
             let mut to = range.start * each;
+            if each == 1 {
+                // Little enough between reads of memory that many of them are under way at once.
+                for &start in &starts[range] {
+                    // SAFETY: as below.
+                    unsafe { *p.get().add(to) = *src.get().offset(offset + start) };
+                    to += 1;
+                }
+                return;
+            }
             for &start in &starts[range] {
                 let mut walk = Walk::new(outer, [offset + start], 0);
                 for _ in 0..rows {
@@ -152,7 +161,14 @@ impl Windows<'_> {
         let pass = |range: std::ops::Range<usize>, within: std::ops::Range<isize>| {
             let mut position = Walk::new(&self.positions, [offset], 0);
             for &start in self.starts {
-                if within.contains(&start) {
+                if !within.contains(&start) {
+                } else if each == 1 {
+                    // SAFETY: as below.
+                    unsafe {
+                        let s = src.get().offset(position.at[0] * size).cast_const();
+                        meet(s, dst.get().offset(start * size), 1, [1, 1]);
+                    }
+                } else {
                     let mut walk = Walk::new(outer, [position.at[0], start], 0);
                     for _ in 0..rows {
                         // SAFETY: `window_starts` keeps windows inside `shape`; updates are reached through
@@ -207,7 +223,6 @@ pub fn take_along(axis: usize, x: &Operand<'_>, indices: &Operand<'_>, out: &mut
     let op = "take_along_axis";
     check_along(op, x.layout.shape(), indices, axis)?;
     let size = x.layout.shape()[axis];
-    let at = read_indices(op, indices, axis, size)?;
     let shape = indices.layout.shape();
     let along = x.layout.strides()[axis];
     let mut strides: SmallVec<[isize; 4]> = SmallVec::from_slice(x.layout.strides());
@@ -223,23 +238,26 @@ pub fn take_along(axis: usize, x: &Operand<'_>, indices: &Operand<'_>, out: &mut
         let (src, p) = (Shared(src.as_ptr().cast_mut()), Shared(out.as_mut_ptr()));
         let (outer, inner) = split_inner(&axes);
         let [stride] = inner.strides;
-        parallel_ranges(count(outer), (GRAIN / inner.len).max(1), &|range| {
-            let mut walk = Walk::new(outer, [offset], range.start);
-            for row in range {
-                for j in 0..inner.len {
-                    let o = row * inner.len + j;
-                    // SAFETY: `read_indices` keeps indices inside the axis; other coordinates are those of a
-                    // shape that `x` has; `elements` checked its layout.
+        each_index(op, indices, axis, size, |mut position, mut at| {
+            let mut walk = Walk::new(outer, [offset], position / inner.len);
+            while !at.is_empty() {
+                let j = position % inner.len;
+                let (now, later) = at.split_at(at.len().min(inner.len - j));
+                let first = walk.at[0] + j as isize * stride;
+                for (k, &i) in now.iter().enumerate() {
+                    // SAFETY: `each_index` keeps indices inside the axis; other coordinates are those of a
+                    // shape that `x` has; `elements` checked its layout. Positions are below their number, which
+                    // is the length of the output, and each comes up once.
                     unsafe {
-                        let s = walk.at[0] + j as isize * stride + at[o] as isize * along;
-                        *p.get().add(o) = *src.get().offset(s);
+                        *p.get().add(position + k) = *src.get().offset(first + k as isize * stride + i * along);
                     }
                 }
+                position += now.len();
+                at = later;
                 walk.step();
             }
-        });
-    });
-    Ok(())
+        })
+    })
 }
 
 /// Lets `values` meet the elements of `out` (row-major of `shape`, holding the array already) at
@@ -262,17 +280,26 @@ pub fn put_along(
         return Err(Error::shape(op, format!("values {v} and indices {i} differ")));
     }
     let at = read_indices(op, indices, axis, shape[axis])?;
-    put(op, meeting(mode, values.dtype), axis, shape, &at, values, out)
+    if mode == ScatterMode::Set {
+        return with_size!(values.dtype.size(), T => put(op, axis, shape, &at, values, out, |s, d| {
+            // SAFETY: `put` gives places of elements of this size.
+            unsafe { *d.cast::<T>() = *s.cast::<T>() }
+        }));
+    }
+    let meet = meeting(mode, values.dtype);
+    // SAFETY: `put` gives places of elements of the values' type.
+    put(op, axis, shape, &at, values, out, |s, d| unsafe { meet(s, d, 1, [1, 1]) })
 }
 
+/// Calls `meet` with the place of each value and the place that it belongs to.
 fn put(
     op: &'static str,
-    meet: Meet,
     axis: usize,
     shape: &Shape,
-    at: &[usize],
+    at: &[isize],
     values: &Operand<'_>,
     out: &mut [u8],
+    meet: impl Fn(*const u8, *mut u8) + Sync,
 ) -> Result<()> {
     let src = values.checked_bytes(op)?;
     let dst = typed_output(op, out, shape.elements(), values.dtype)?;
@@ -289,17 +316,20 @@ fn put(
     let before = collapse((0..axis).map(pair));
     let rest = collapse((axis..have.rank()).map(pair));
     let each = count(&rest);
+    let (outer, inner) = split_inner(&rest);
     let offset = values.layout.offset() as isize;
     parallel_ranges(count(&before), (GRAIN / each).max(1), &|range| {
         let mut lead = Walk::new(&before, [offset, 0], range.start);
         for row in range {
-            let mut walk = Walk::new(&rest, lead.at, 0);
-            for &i in &at[row * each..(row + 1) * each] {
-                // SAFETY: `read_indices` keeps indices inside the axis; other coordinates are those of a
-                // shape that both sides have.
-                unsafe {
-                    let d = dst.get().offset((walk.at[1] + i as isize * to[axis]) * size);
-                    meet(src.get().offset(walk.at[0] * size), d, 1, [1, 1]);
+            let mut walk = Walk::new(outer, lead.at, 0);
+            for line in at[row * each..(row + 1) * each].chunks_exact(inner.len) {
+                let [mut s, mut d] = walk.at;
+                for &i in line {
+                    // SAFETY: `read_indices` keeps indices inside the axis; other coordinates are those of a
+                    // shape that both sides have.
+                    unsafe { meet(src.get().offset(s * size), dst.get().offset((d + i * to[axis]) * size)) };
+                    s += inner.strides[0];
+                    d += inner.strides[1];
                 }
                 walk.step();
             }

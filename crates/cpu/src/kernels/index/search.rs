@@ -11,6 +11,9 @@ use olivine_core::{Error, Result};
 /// Elements that a task looks up at least.
 const GRAIN: usize = 1 << 11;
 
+/// Elements that are looked up side by side.
+const TOGETHER: usize = 16;
+
 /// Counts the elements of `sorted`, which has one axis, that come before each of `values` in the order of sorting, with
 /// `right` also those that are equal; `out` is row-major of the shape of `values`. In what is not sorted the counts
 /// mean nothing, but stay below its length.
@@ -56,18 +59,34 @@ fn typed<T: Keyed>(
         for task in range {
             let (row, block) = (task / blocks, task % blocks);
             let at = Walk::new(outer, [offset], row).at[0];
-            for j in block * GRAIN..((block + 1) * GRAIN).min(inner.len) {
-                let v = key(xs[(at + j as isize * stride) as usize]);
-                let (mut low, mut len) = (0usize, n);
-                while len > 0 {
-                    let half = len / 2;
-                    let here = key(s[(first + (low + half) as isize * step) as usize]);
-                    let passed = here < v || (right && here == v);
-                    low = if passed { low + half + 1 } else { low };
-                    len = if passed { len - half - 1 } else { half };
+            let end = ((block + 1) * GRAIN).min(inner.len);
+            for start in (block * GRAIN..end).step_by(TOGETHER) {
+                let n_here = TOGETHER.min(end - start);
+                let mut wanted = [0u64; TOGETHER];
+                for (k, v) in wanted[..n_here].iter_mut().enumerate() {
+                    *v = key(xs[(at + (start + k) as isize * stride) as usize]);
                 }
-                // SAFETY: `row` and `j` count through the elements of `values`, each in one task.
-                unsafe { *out.get().add(row * inner.len + j) = low as u32 };
+                // Halves are the same for all, so that their reads of memory overlap.
+                let mut low = [0usize; TOGETHER];
+                let passes = |low: usize, v: u64| {
+                    let here = key(s[(first + low as isize * step) as usize]);
+                    // No branch: which way it goes is not to be foreseen.
+                    (here < v) | (right & (here == v))
+                };
+                let mut len = n;
+                while len > 1 {
+                    let half = len / 2;
+                    for (low, &v) in low.iter_mut().zip(&wanted) {
+                        let up = passes(*low + half - 1, v);
+                        *low = std::hint::select_unpredictable(up, *low + half, *low);
+                    }
+                    len -= half;
+                }
+                for (k, (low, &v)) in low.iter().zip(&wanted[..n_here]).enumerate() {
+                    let found = low + (n > 0 && passes(*low, v)) as usize;
+                    // SAFETY: `row` and `start + k` count through the elements of `values`, each in one task.
+                    unsafe { *out.get().add(row * inner.len + start + k) = found as u32 };
+                }
             }
         }
     });

@@ -53,9 +53,9 @@ struct Columns<'a, W: Wide, F: Fold<W>> {
 impl<W: Wide, F: Fold<W>> Kernel for Columns<'_, W, F> {
     type Output = ();
     #[inline(always)]
-    fn run<S: Lanes>(self, _s: S) {
+    fn run<S: Lanes>(self, s: S) {
         let (job, plan) = (self.job, self.plan);
-        let mut buf = [W::default(); BLOCK];
+        let mut bufs = [[W::default(); BLOCK]; 4];
         let (mut acc, mut total) = ([F::START; COLUMNS], [F::START; COLUMNS]);
         for item in self.items {
             let (o, b) = (item / plan.blocks, item % plan.blocks);
@@ -64,31 +64,61 @@ impl<W: Wide, F: Fold<W>> Kernel for Columns<'_, W, F> {
             let base = Walk::new(plan.outer, [0], o).at[0] + from as isize * plan.stride;
             acc[..width].fill(F::START);
             total[..width].fill(F::START);
-            let mut walk = Walk::new(plan.reduced, [base], self.rows.start);
             let mut since = 0;
-            for row in self.rows.clone() {
+            let mut flush = |acc: &mut [F::Acc; COLUMNS]| {
+                for (t, a) in total[..width].iter_mut().zip(&mut acc[..width]) {
+                    *t = F::merge(*t, *a);
+                    *a = F::START;
+                }
+            };
+            let mut next = self.rows.start;
+            // Rows at one distance four at a time: accumulators are read and written once for four elements.
+            if let [only] = plan.reduced
+                && plan.group == 1
+            {
+                while next + 4 <= self.rows.end {
+                    for (b, acc) in acc[..width].chunks_mut(BLOCK).enumerate() {
+                        let at = |k: usize| {
+                            base + (next + k) as isize * only.strides[0] + (b * BLOCK) as isize * plan.stride
+                        };
+                        let n = acc.len();
+                        let [b0, b1, b2, b3] = &mut bufs;
+                        // SAFETY: positions of kept and reduced axes are elements of the operand.
+                        let rows = unsafe {
+                            [
+                                job.load(at(0), plan.stride, n, b0),
+                                job.load(at(1), plan.stride, n, b1),
+                                job.load(at(2), plan.stride, n, b2),
+                                job.load(at(3), plan.stride, n, b3),
+                            ]
+                        };
+                        F::push_rows(s, acc, rows);
+                    }
+                    next += 4;
+                    since += 4;
+                    if since >= FLUSH {
+                        since = 0;
+                        flush(&mut acc);
+                    }
+                }
+            }
+            let mut walk = Walk::new(plan.reduced, [base], next);
+            for row in next..self.rows.end {
                 let n = if row + 1 == plan.rows { width.min(plan.last - from.min(plan.last)) } else { width };
                 for (b, acc) in acc[..n].chunks_mut(BLOCK).enumerate() {
                     let at = walk.at[0] + (b * BLOCK) as isize * plan.stride;
                     // SAFETY: positions of kept and reduced axes are elements of the operand.
-                    let xs = unsafe { job.load(at, plan.stride, acc.len(), &mut buf) };
-                    for (a, &x) in acc.iter_mut().zip(xs) {
-                        *a = F::push(*a, x);
-                    }
+                    let xs = unsafe { job.load(at, plan.stride, acc.len(), &mut bufs[0]) };
+                    F::push_each(s, acc, xs);
                 }
                 walk.step();
                 since += 1;
                 if since == FLUSH {
                     since = 0;
-                    for (t, a) in total[..width].iter_mut().zip(&mut acc[..width]) {
-                        *t = F::merge(*t, *a);
-                        *a = F::START;
-                    }
+                    flush(&mut acc);
                 }
             }
-            for (t, a) in total[..width].iter_mut().zip(&acc[..width]) {
-                *t = F::merge(*t, *a);
-            }
+            flush(&mut acc);
             let columns = width / plan.group;
             for g in 1..plan.group {
                 for c in 0..columns {

@@ -1,7 +1,7 @@
 //! What reductions and scans compute, element by element.
 
 use super::rows::TURNS;
-use super::widen::add_turns;
+use super::widen::{add_each, add_rows, add_turns, multiply_rows};
 use crate::kernels::wide::Wide;
 use crate::lanes::Lanes;
 use olivine_core::Complex64;
@@ -26,6 +26,32 @@ pub(in crate::kernels) trait Fold<W: Wide>: 'static {
             }
         }
         *acc = a;
+    }
+    /// Counts one more element in each accumulator.
+    #[inline(always)]
+    fn push_each<S: Lanes>(_s: S, acc: &mut [Self::Acc], xs: &[W]) {
+        for (a, &x) in acc.iter_mut().zip(xs) {
+            *a = Self::push(*a, x);
+        }
+    }
+    /// Counts four more elements in each accumulator, one of each row.
+    #[inline(always)]
+    fn push_rows<S: Lanes>(_s: S, acc: &mut [Self::Acc], rows: [&[W]; 4]) {
+        let n = acc.len();
+        let [p, q, r, t] = rows.map(|row| &row[..n]);
+        for (i, a) in acc.iter_mut().enumerate() {
+            *a = Self::push(Self::push(Self::push(Self::push(*a, p[i]), q[i]), r[i]), t[i]);
+        }
+    }
+    /// Whether [`Fold::push_plain`] may count these elements.
+    #[inline(always)]
+    fn plain(_acc: Self::Acc, _xs: &[W]) -> bool {
+        false
+    }
+    /// [`Fold::push`] of elements that are known to be plain.
+    #[inline(always)]
+    fn push_plain(acc: Self::Acc, x: W) -> Self::Acc {
+        Self::push(acc, x)
     }
     /// Whether further elements cannot change the result.
     #[inline(always)]
@@ -73,6 +99,7 @@ macro_rules! fold {
 }
 
 fold!(Sum, i64 => i64: 0, |a, x| a.wrapping_add(x), |a, b| a.wrapping_add(b));
+fold!(Sum, i32 => i32: 0, |a, x| a.wrapping_add(x), |a, b| a.wrapping_add(b));
 impl Fold<f32> for Sum {
     type Acc = f64;
     const START: f64 = 0.0;
@@ -88,12 +115,36 @@ impl Fold<f32> for Sum {
     fn push_turns<S: Lanes>(s: S, acc: &mut [f64; TURNS], xs: &[f32]) {
         add_turns(s, acc, xs);
     }
+    #[inline(always)]
+    fn push_each<S: Lanes>(s: S, acc: &mut [f64], xs: &[f32]) {
+        add_each(s, acc, xs);
+    }
+    #[inline(always)]
+    fn push_rows<S: Lanes>(s: S, acc: &mut [f64], rows: [&[f32]; 4]) {
+        add_rows(s, acc, rows);
+    }
 }
 fold!(Sum, f64 => f64: 0.0, |a, x| a + x, |a, b| a + b);
 fold!(Sum, Complex64 => (f64, f64): (0.0, 0.0), |a, x| (a.0 + x.re as f64, a.1 + x.im as f64),
     |a, b| (a.0 + b.0, a.1 + b.1));
 fold!(Prod, i64 => i64: 1, |a, x| a.wrapping_mul(x), |a, b| a.wrapping_mul(b));
-fold!(Prod, f32 => f64: 1.0, |a, x| a * x as f64, |a, b| a * b);
+fold!(Prod, i32 => i32: 1, |a, x| a.wrapping_mul(x), |a, b| a.wrapping_mul(b));
+impl Fold<f32> for Prod {
+    type Acc = f64;
+    const START: f64 = 1.0;
+    #[inline(always)]
+    fn push(acc: f64, x: f32) -> f64 {
+        acc * x as f64
+    }
+    #[inline(always)]
+    fn merge(a: f64, b: f64) -> f64 {
+        a * b
+    }
+    #[inline(always)]
+    fn push_rows<S: Lanes>(s: S, acc: &mut [f64], rows: [&[f32]; 4]) {
+        multiply_rows(s, acc, rows);
+    }
+}
 fold!(Prod, f64 => f64: 1.0, |a, x| a * x, |a, b| a * b);
 fold!(Prod, Complex64 => (f64, f64): (1.0, 0.0), |a, x| times(a, (x.re as f64, x.im as f64)), |a, b| times(a, b));
 fold!(Any, i64 => i64: 0, |a, x| a | x, |a, b| a | b, |a| a != 0);
@@ -123,14 +174,19 @@ pub(in crate::kernels) trait Extreme: Wide + PartialOrd {
         self < other
     }
 }
-impl Extreme for i64 {
-    const LOWEST: i64 = i64::MIN;
-    const HIGHEST: i64 = i64::MAX;
-    #[inline(always)]
-    fn nan(self) -> bool {
-        false
-    }
+macro_rules! integer_extremes {
+    ($($t:ty),*) => { $(
+        impl Extreme for $t {
+            const LOWEST: $t = <$t>::MIN;
+            const HIGHEST: $t = <$t>::MAX;
+            #[inline(always)]
+            fn nan(self) -> bool {
+                false
+            }
+        }
+    )* };
 }
+integer_extremes!(i32, i64);
 macro_rules! float_extremes {
     ($($f:ty),*) => { $(
         impl Extreme for $f {
@@ -175,6 +231,14 @@ impl<W: Extreme> Fold<W> for Max {
     fn merge(a: W, b: W) -> W {
         <Max as Fold<W>>::push(a, b)
     }
+    #[inline(always)]
+    fn plain(acc: W, xs: &[W]) -> bool {
+        !xs.iter().fold(acc.nan(), |any, x| any | x.nan())
+    }
+    #[inline(always)]
+    fn push_plain(acc: W, x: W) -> W {
+        if x > acc { x } else { acc }
+    }
 }
 
 impl<W: Extreme> Fold<W> for Min {
@@ -187,5 +251,13 @@ impl<W: Extreme> Fold<W> for Min {
     #[inline(always)]
     fn merge(a: W, b: W) -> W {
         <Min as Fold<W>>::push(a, b)
+    }
+    #[inline(always)]
+    fn plain(acc: W, xs: &[W]) -> bool {
+        !xs.iter().fold(acc.nan(), |any, x| any | x.nan())
+    }
+    #[inline(always)]
+    fn push_plain(acc: W, x: W) -> W {
+        if x < acc { x } else { acc }
     }
 }

@@ -14,14 +14,14 @@ use super::Shared;
 use super::operand::{Operand, typed_output};
 use super::strided::{Axes, Axis, collapse};
 use super::wide::{
-    BLOCK, Load, Loader, Store, Wide, loader, ordered_loader, store, store_complex, store_f32, store_f64,
-    store_ordered, store_wrapped, truth_loader,
+    BLOCK, Load, Loader, Store, Wide, loader, ordered_loader, same, store, store_complex, store_f32,
+    store_f64, store_ordered, store_wrapped, truth_loader,
 };
 use fold::{Any, NotAll};
 pub(super) use fold::{Extreme, Fold, Max, Min, Prod, Sum};
 use olivine_core::op::{Reduce, ReduceKind};
 use olivine_core::shape::AxisSet;
-use olivine_core::{Bool8, Complex64, Error, Result};
+use olivine_core::{Bool8, Complex64, Dtype, Error, Result};
 use std::marker::PhantomData;
 
 /// Name of the operation in errors.
@@ -73,7 +73,11 @@ pub fn run(kind: ReduceKind, axes: AxisSet, x: &Operand<'_>, out: &mut [u8]) -> 
 
 /// A sum or product.
 pub(super) trait Additive:
-    Fold<i64, Acc = i64> + Fold<f32, Acc = f64> + Fold<f64, Acc = f64> + Fold<Complex64, Acc = (f64, f64)>
+    Fold<i64, Acc = i64>
+    + Fold<i32, Acc = i32>
+    + Fold<f32, Acc = f64>
+    + Fold<f64, Acc = f64>
+    + Fold<Complex64, Acc = (f64, f64)>
 {
 }
 impl Additive for Sum {}
@@ -81,6 +85,11 @@ impl Additive for Prod {}
 
 fn additive<F: Additive>(kind: ReduceKind, axes: AxisSet, x: &Operand<'_>, out: &mut [u8]) -> Result<()> {
     match loader(x.dtype) {
+        // Sums of 32 bits wrap, so none of the bits above are needed.
+        Loader::Int(_) if matches!(x.dtype, Dtype::I32 | Dtype::U32) => {
+            let store = store!(i32 => i32, a => a);
+            reduce::<i32, F>(kind, axes, x, out, same::<i32>, store)
+        }
         Loader::Int(load) => {
             reduce::<i64, F>(kind, axes, x, out, load, store_wrapped(Reduce::output(kind, x.dtype).size()))
         }
@@ -92,7 +101,11 @@ fn additive<F: Additive>(kind: ReduceKind, axes: AxisSet, x: &Operand<'_>, out: 
 
 /// A largest or smallest element.
 pub(super) trait Extremal:
-    Fold<i64, Acc = i64> + Fold<f32, Acc = f32> + Fold<f64, Acc = f64> + Fold<Complex64, Acc = Complex64>
+    Fold<i64, Acc = i64>
+    + Fold<i32, Acc = i32>
+    + Fold<f32, Acc = f32>
+    + Fold<f64, Acc = f64>
+    + Fold<Complex64, Acc = Complex64>
 {
 }
 impl Extremal for Max {}
@@ -100,6 +113,10 @@ impl Extremal for Min {}
 
 fn extreme<F: Extremal>(kind: ReduceKind, axes: AxisSet, x: &Operand<'_>, out: &mut [u8]) -> Result<()> {
     match ordered_loader(x.dtype) {
+        Loader::Int(_) if x.dtype == Dtype::I32 => {
+            let store = store!(i32 => i32, a => a);
+            reduce::<i32, F>(kind, axes, x, out, same::<i32>, store)
+        }
         Loader::Int(load) => reduce::<i64, F>(kind, axes, x, out, load, store_ordered(x.dtype)),
         Loader::F32(load) => reduce::<f32, F>(kind, axes, x, out, load, store_f32(x.dtype)),
         Loader::F64(load) => reduce::<f64, F>(kind, axes, x, out, load, store_f64(x.dtype)),
