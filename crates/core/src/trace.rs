@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct Trace {
     around: SmallVec<[Arc<Trace>; 1]>,
     running: AtomicBool,
+    /// Never a transform itself: only lies inside several.
+    joint: bool,
 }
 
 thread_local! {
@@ -53,6 +55,7 @@ impl Trace {
             let trace = Arc::new(Trace {
                 around: all.last().cloned().into_iter().collect(),
                 running: AtomicBool::new(true),
+                joint: false,
             });
             all.push(trace.clone());
             Guard(trace)
@@ -76,11 +79,24 @@ impl Trace {
             None => Some(b.clone()),
             Some(a) if a.within(b) => Some(a),
             Some(a) if b.within(&a) => Some(b.clone()),
-            // Of two threads.
-            Some(a) => Some(Arc::new(Trace {
-                around: SmallVec::from_iter([a, b.clone()]),
-                running: AtomicBool::new(false),
-            })),
+            Some(a) => Some(Trace::of_threads(a, b)),
         }
+    }
+
+    /// The trace of what is made of arrays of traces that began on several threads: flat, so that long programs make
+    /// neither a chain nor ever new ones.
+    fn of_threads(a: Arc<Trace>, b: &Arc<Trace>) -> Arc<Trace> {
+        let parts = |t: &Arc<Trace>| match t.joint {
+            true => t.around.clone(),
+            false => SmallVec::from_iter([t.clone()]),
+        };
+        let (ours, theirs) = (parts(&a), parts(b));
+        let new = |t: &&Arc<Trace>| t.lasts() && !ours.iter().any(|o| o.within(t));
+        let mut around: SmallVec<[Arc<Trace>; 1]> = theirs.iter().filter(new).cloned().collect();
+        if around.is_empty() && a.joint {
+            return a;
+        }
+        around.extend(ours);
+        Arc::new(Trace { around, running: AtomicBool::new(false), joint: true })
     }
 }

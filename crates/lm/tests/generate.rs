@@ -7,6 +7,7 @@ use olivine_lm::{
     FinishReason, GenerateOptions, Loaded, PromptCache, SamplerOptions, generate, generate_with_cache, load,
 };
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn open(name: &str) -> Loaded {
     olivine_cpu::register();
@@ -44,6 +45,31 @@ fn the_size_of_chunks_changes_nothing_and_progress_is_told() {
         assert_eq!((seen[0], seen[steps]), ((0, 60), (60, 60)));
         assert!(seen.windows(2).all(|w| w[0].0 < w[1].0));
     }
+}
+
+#[test]
+fn what_is_cancelled_ends_between_parts_of_the_prompt_and_between_tokens() {
+    let loaded = open("tiny_llama");
+    let ids = prompt(60);
+    let stop = AtomicBool::new(false);
+    let o = GenerateOptions {
+        prefill_chunk: 10,
+        cancelled: Some(&stop),
+        on_prefill: Some(Box::new(|done, _| stop.store(done == 30, Ordering::Relaxed))),
+        ..options(30)
+    };
+    let mut generation = generate(&*loaded.model, &loaded.tokenizer, &ids, o).unwrap();
+    assert!(generation.next().is_none());
+    // Three parts are in the caches and can be gone on from.
+    let cache = generation.into_cache().unwrap();
+    stop.store(false, Ordering::Relaxed);
+    let o = GenerateOptions { cancelled: Some(&stop), ..options(30) };
+    let mut rest = generate_with_cache(&*loaded.model, &loaded.tokenizer, &ids, o, cache).unwrap();
+    let expected = tokens(&loaded, &ids, options(30));
+    let first: Vec<u32> = rest.by_ref().take(5).map(|s| s.unwrap().token).collect();
+    assert_eq!(first, expected[..5]);
+    stop.store(true, Ordering::Relaxed);
+    assert!(rest.next().is_none());
 }
 
 #[test]

@@ -18,14 +18,18 @@ pub struct Affine {
 impl Affine {
     /// `u32` words that a row of `n` elements takes.
     pub fn words(self, n: usize) -> usize {
-        (n * self.bits as usize).div_ceil(32)
+        n.saturating_mul(self.bits as usize).div_ceil(32)
     }
 
     fn check(self, op: &'static str, n: usize) -> Result<()> {
         if !matches!(self.bits, 1..=6 | 8) {
             return Err(Error::value(op, format!("bits must be 1, 2, 3, 4, 5, 6 or 8, got {}", self.bits)));
         }
-        if self.group == 0 || !n.is_multiple_of(self.group) || !(n * self.bits as usize).is_multiple_of(32) {
+        let whole = |bits: usize| bits.is_multiple_of(32);
+        if self.group == 0
+            || !n.is_multiple_of(self.group)
+            || !n.checked_mul(self.bits as usize).is_some_and(whole)
+        {
             let msg = format!("a last axis of {n} is no multiple of group size {} or of a word", self.group);
             return Err(Error::shape(op, msg));
         }

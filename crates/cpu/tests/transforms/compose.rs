@@ -183,6 +183,28 @@ fn an_array_taken_out_of_vmap_has_no_value() {
 }
 
 #[test]
+fn transforms_on_several_threads_nest_without_growth() {
+    setup();
+    let work = || {
+        let inner = |x: &Array, y: &Array| {
+            let mut p = x.add(y)?;
+            for _ in 0..3000 {
+                p = p.add(&x.multiply(y)?)?;
+            }
+            p.sum(&[], false)
+        };
+        let one = floats(&[1.0]);
+        let outer = |x: &Array| {
+            let there = || grad(|y: &Array| inner(x, y))(&floats(&[2.0]))?.sum(&[], false);
+            std::thread::scope(|s| s.spawn(there).join().unwrap())
+        };
+        // By y: 1 + 3000 x; by x of that: 3000.
+        assert_eq!(values(&grad(outer)(&one).unwrap()), [3000.0]);
+    };
+    std::thread::Builder::new().stack_size(1 << 20).spawn(work).unwrap().join().unwrap();
+}
+
+#[test]
 fn errors_and_panics_leave_no_trace_behind() {
     setup();
     let x = floats(&[1.0, 2.0]);

@@ -13,6 +13,7 @@ use crate::{KvCache, LanguageModel, Sampler};
 use olivine_core::{Array, Error, Result, alloc, async_eval, eval};
 use olivine_tokenize::{Detokenizer, Tokenizer};
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 use stop::StopStrings;
 
@@ -175,12 +176,19 @@ impl Generation<'_> {
         Ok(PromptCache { caches: self.caches, ids: self.ids })
     }
 
-    /// Takes the prompt in and sends the first token.
-    fn prefill(&mut self) -> Result<()> {
+    fn is_cancelled(&self) -> bool {
+        self.options.cancelled.is_some_and(|c| c.load(Ordering::Relaxed))
+    }
+
+    /// Takes the prompt in and sends the first token; false when that was cancelled.
+    fn prefill(&mut self) -> Result<bool> {
         self.started = Some(Instant::now());
         let total = self.ids.len();
         self.report();
         while total - self.fed > self.options.prefill_chunk {
+            if self.is_cancelled() {
+                return Ok(false);
+            }
             let chunk = row(&self.ids[self.fed..self.fed + self.options.prefill_chunk])?;
             // Nobody asks for these vectors: what the last layer would do with them is never computed.
             self.model.hidden(&chunk, &mut self.caches)?;
@@ -193,7 +201,7 @@ impl Generation<'_> {
         let token = self.step(&rest)?;
         self.pending.push_back(token);
         self.sent += 1;
-        Ok(())
+        Ok(true)
     }
 
     fn report(&mut self) {
@@ -249,8 +257,14 @@ impl Generation<'_> {
         }
         let first = self.state == State::Prompt;
         if first {
-            self.prefill()?;
+            if !self.prefill()? {
+                self.state = State::Finished;
+                return Ok(None);
+            }
             self.state = State::Running;
+        } else if self.is_cancelled() {
+            self.state = State::Finished;
+            return Ok(None);
         }
         self.send_ahead()?;
         let Some(token) = self.pending.pop_front() else {

@@ -1,6 +1,7 @@
 //! What a generation is asked for and what it says.
 
 use crate::SamplerOptions;
+use std::sync::atomic::AtomicBool;
 
 /// How a prompt is continued.
 pub struct GenerateOptions<'a> {
@@ -18,6 +19,9 @@ pub struct GenerateOptions<'a> {
     pub context_length: Option<usize>,
     /// Called with the positions of the prompt that are taken in, and how many there are.
     pub on_prefill: Option<Box<dyn FnMut(usize, usize) + 'a>>,
+    /// Looked at between parts of the prompt and before every token: once it is set, generation ends. What was taken in
+    /// stays in the caches.
+    pub cancelled: Option<&'a AtomicBool>,
 }
 
 impl Default for GenerateOptions<'_> {
@@ -30,6 +34,7 @@ impl Default for GenerateOptions<'_> {
             prefill_chunk: 512,
             context_length: None,
             on_prefill: None,
+            cancelled: None,
         }
     }
 }

@@ -41,7 +41,11 @@ calls! { "quant";
         Ok::<_, Error>(parts)
     };
     "dequantize" => |a| packed(a, 0)?.unpack(a.opt_dtype("dtype")?, a.opt_array("global_scale")?.as_ref());
-    "quantized_matmul" => |a| packed(a, 1)?.matmul(&a.array(0)?, a.bool_or("transpose", true)?);
+    "quantized_matmul" => |a| {
+        // In the order of positions: one that was passed over counts as given.
+        let x = a.array(0)?;
+        packed(a, 1)?.matmul(&x, a.bool_or("transpose", true)?)
+    };
     "gather_qmm" => |a| {
         let (lhs, rhs) = (a.opt_array("lhs_indices")?, a.opt_array("rhs_indices")?);
         let x = a.array(0)?;

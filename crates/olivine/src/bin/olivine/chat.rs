@@ -220,6 +220,7 @@ impl Chat<'_> {
             max_tokens: self.arguments.max_tokens,
             sampler: self.arguments.sampling.options(),
             context_length: Some(context),
+            cancelled: Some(&*self.interrupted),
             ..GenerateOptions::default()
         };
         self.interrupted.store(false, Ordering::Relaxed);
@@ -230,10 +231,9 @@ impl Chat<'_> {
             let step = step?;
             text.push_str(&step.text);
             print(&step.text)?;
-            if self.interrupted.load(Ordering::Relaxed) {
-                print(" [stopped]")?;
-                break;
-            }
+        }
+        if self.interrupted.load(Ordering::Relaxed) {
+            print(" [stopped]")?;
         }
         print("\n")?;
         self.last = Some(generation.stats().clone());
