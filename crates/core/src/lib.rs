@@ -19,6 +19,7 @@ pub mod dtype;
 mod error;
 pub mod eval;
 pub mod event;
+pub mod export;
 pub mod expr;
 pub mod fast;
 pub mod fft;
@@ -39,6 +40,9 @@ pub use device::{Device, DeviceKind, Stream, current_stream, default_device, set
 pub use dtype::{Bool8, Complex64, Dtype, Element, HostElement, Kind, Scalar};
 pub use error::{Error, Result};
 pub use eval::{async_eval, eval};
+pub use export::{Export, Exporter, ImportedFunction, export_function, import_function};
+pub use expr::Expr;
+pub use graph::print::{graph_dot, graph_text};
 pub use layout::Layout;
 pub use op::{Meta, Op};
 pub use shape::Shape;

@@ -9,7 +9,8 @@ use std::ops::Deref;
 const MAX_ELEMENTS: usize = isize::MAX as usize / 16;
 
 /// Sizes of the axes of an array, outermost first. A scalar has none.
-#[derive(Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
 pub struct Shape(SmallVec<[usize; 4]>);
 
 impl Shape {
@@ -134,7 +135,8 @@ pub fn axis(op: &'static str, axis: i32, rank: usize) -> Result<usize> {
 }
 
 /// Axes as a bit set; an array has at most 64 of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
 pub struct AxisSet(u64);
 
 impl AxisSet {

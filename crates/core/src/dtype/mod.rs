@@ -1,6 +1,7 @@
 //! Element types, promotion, and scalar constants.
 
 mod info;
+mod serial;
 
 pub use info::{Category, FloatInfo, IntInfo, TypeSet, can_cast, isdtype, issubdtype, result_type};
 

@@ -46,6 +46,17 @@ impl Inst {
         };
         &self.args[..n]
     }
+
+    /// The operation, for prints.
+    pub fn describe(&self) -> String {
+        match self.op {
+            ScalarOp::Un(u) => u.name().to_string(),
+            ScalarOp::Bin(b) => b.name().to_string(),
+            ScalarOp::Select => "where".to_string(),
+            ScalarOp::Cast => self.dtype.to_string(),
+            ScalarOp::Imm(bits) => format!("{:?}", Scalar::from_bits(bits, self.dtype)),
+        }
+    }
 }
 
 /// An elementwise computation.

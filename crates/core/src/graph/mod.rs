@@ -2,5 +2,7 @@
 
 pub(crate) mod fuse;
 pub(crate) mod passes;
+pub(crate) mod print;
 pub(crate) mod program;
 pub(crate) mod toposort;
+pub(crate) mod whole;

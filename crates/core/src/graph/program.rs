@@ -82,11 +82,16 @@ impl Program {
     /// The same function with fewer steps: equal ones are done once, what does nothing and what nobody needs
     /// goes, elementwise steps become passes.
     pub fn optimised(self) -> Result<Program> {
-        let mut program = self.merged().pruned();
+        let mut program = self.tidied();
         program.verify()?;
         program = super::passes::fused(program)?;
         program.verify()?;
         Ok(program)
+    }
+
+    /// The same function without equal steps and without those that do nothing or that nobody needs.
+    pub fn tidied(self) -> Program {
+        self.merged().pruned()
     }
 
     /// Equal operations on equal arguments once, identities not at all.
@@ -152,12 +157,14 @@ impl Program {
         self
     }
 
-    /// Checks, in debug builds, that steps use what came before them and that their results are what the rules say.
+    /// Checks, in debug builds, that steps use what came before them.
     pub fn verify(&self) -> Result<()> {
-        if !cfg!(debug_assertions) {
-            return Ok(());
-        }
-        let bad = |msg: String| Err(Error::value("compile", msg));
+        if cfg!(debug_assertions) { self.check("compile") } else { Ok(()) }
+    }
+
+    /// Checks that steps use what came before them.
+    pub fn check(&self, name: &'static str) -> Result<()> {
+        let bad = |msg: String| Err(Error::value(name, msg));
         let fits = |v: &Value, steps: usize| match *v {
             Value::Input(i) => (i as usize) < self.inputs.len(),
             Value::Constant(i) => (i as usize) < self.constants.len(),
@@ -351,6 +358,15 @@ impl Builder {
 }
 
 impl Program {
+    /// Shape and type of a value, if it is there.
+    pub fn meta(&self, v: &Value) -> Option<Meta> {
+        match *v {
+            Value::Input(i) => self.inputs.get(i as usize).cloned(),
+            Value::Constant(i) => self.constants.get(i as usize).map(|a| a.meta().clone()),
+            Value::Result(s, o) => self.steps.get(s as usize)?.outs.get(o as usize).cloned(),
+        }
+    }
+
     pub(super) fn dtype(&self, v: &Value) -> crate::Dtype {
         match *v {
             Value::Input(i) => self.inputs[i as usize].dtype,

@@ -4,9 +4,10 @@ use super::reduce::reduced;
 use super::{Meta, Metas, Op, arity, one};
 use crate::shape::AxisSet;
 use crate::{Array, Dtype, Error, Result};
+use serde::{Deserialize, Serialize};
 
 /// Which element.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ArgKind {
     /// The first smallest; the first NaN when there is one.
     Min,
@@ -15,7 +16,7 @@ pub enum ArgKind {
 }
 
 /// Index of an extreme along one axis, as `u32`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Arg {
     /// Which element.
     pub kind: ArgKind,

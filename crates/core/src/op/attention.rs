@@ -2,9 +2,10 @@
 
 use super::{Meta, Metas, Op, one};
 use crate::{Array, Dtype, Error, Result};
+use serde::{Deserialize, Serialize};
 
 /// Which keys a query sees.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum MaskKind {
     /// All.
     None,
@@ -25,7 +26,7 @@ pub enum MaskKind {
 /// `heads` a multiple of `kv_heads`; the mask, already of four axes, when [`MaskKind::Array`]; the `f32`
 /// logit of one extra key without value per head, shape `[heads]`, when `sinks`. A query that sees no key
 /// gives zeros.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Attention {
     /// Bits of the `f32` factor on the scores.
     pub scale: u32,

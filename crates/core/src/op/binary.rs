@@ -3,9 +3,10 @@
 use super::{Grad, Meta, Metas, Op, arity, one};
 use crate::dtype::Kind;
 use crate::{Array, Dtype, Error, Result};
+use serde::{Deserialize, Serialize};
 
 /// Elementwise function of two arrays. Complex numbers are compared by their real, then their imaginary parts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names are the functions")]
 pub enum Binary {
     Add,

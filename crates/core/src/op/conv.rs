@@ -9,6 +9,7 @@
 use super::{Meta, Metas, arity, one};
 use crate::shape::Shape;
 use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 /// Convolution of `x[batch, spatial…, channels]` with `w[features, kernel…, channels / groups]` to
@@ -19,7 +20,7 @@ use smallvec::SmallVec;
 ///
 /// where `z` is `x` with `input_dilation - 1` zeros between neighbours and `padding` zeros at the ends (a
 /// negative number cuts elements off), and `k` runs backwards through the weights when `flip` is set.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Conv {
     /// Distance between neighbouring windows, for each spatial axis.
     pub stride: SmallVec<[usize; 3]>,

@@ -4,12 +4,13 @@ use super::{Meta, Metas, arity, one};
 use crate::dtype::Scalar;
 use crate::shape::Shape;
 use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// Arrays out of nothing.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Create {
     /// Every element is `value`.
     Full {
@@ -28,6 +29,7 @@ pub enum Create {
         len: usize,
     },
     /// Whatever a [`Source`] gives, such as a part of a file.
+    #[serde(skip)]
     Load(SourceRef),
 }
 

@@ -3,9 +3,10 @@
 use super::{Meta, Metas, arity, one};
 use crate::shape::Shape;
 use crate::{Dtype, Error, Result};
+use serde::{Deserialize, Serialize};
 
 /// What goes in and what comes out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum FftKind {
     /// Real or complex to complex, `n` to `n` numbers.
     Complex,
@@ -20,7 +21,7 @@ pub enum FftKind {
 /// The axis is cut, or filled up with zeros, to what the length asks for. `float32` and `complex64` are
 /// transformed in single precision, `float64` in double; complex results are `complex64` in either case, and
 /// real ones `float32`, as there is no wider complex type.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Fft {
     /// Real or complex.
     pub kind: FftKind,
@@ -78,7 +79,7 @@ impl Fft {
 /// Product of the last axis with a Hadamard matrix, `y = scale * (H_m (x) H_2^k) x`, where `H_2^k` is
 /// Sylvester's matrix and `H_m` is 1 or one of the matrices of order 12, 20 and 28 that Paley's constructions
 /// give. Computed in `f32` at least and rounded once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Hadamard {
     /// Bits of the factor, an `f32`.
     pub scale: u32,

@@ -6,10 +6,11 @@
 use super::{Meta, Metas, arity, one};
 use crate::shape::Shape;
 use crate::{Array, Dtype, Error, Result};
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 /// How a scattered value meets what is there. With `Set` and a repeated position the last one stays.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum ScatterMode {
     Set,
@@ -20,7 +21,7 @@ pub enum ScatterMode {
 }
 
 /// Reading and writing at positions.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Index {
     /// Arguments: `x`, then one integer array per entry of `axes`, all of one shape `I`. The result has
     /// shape `I + sizes`: at each position of `I` the window of `sizes` that starts at the given indices

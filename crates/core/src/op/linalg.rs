@@ -3,10 +3,11 @@
 use super::{Meta, Metas, arity, one};
 use crate::shape::Shape;
 use crate::{Dtype, Error, Result};
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 /// What is computed of every matrix `a[…, m, n]` of `float32`, `float64` or `complex64` elements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Linalg {
     /// Inverse of a square matrix; one that is singular is a `Value` error when the operation runs.
     Inverse,

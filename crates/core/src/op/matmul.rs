@@ -3,9 +3,10 @@
 use super::{Grad, Meta, Metas, Op, one};
 use crate::shape::Shape;
 use crate::{Array, Dtype, Error, Result};
+use serde::{Deserialize, Serialize};
 
 /// Products of matrices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Matmul {
     /// `[batch, m, k] @ [batch, k, n]`, with equal leading axes; ops broadcast before.
     Product,

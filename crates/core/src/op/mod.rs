@@ -61,11 +61,12 @@ pub use view::View;
 use crate::expr::Expr;
 use crate::shape::Shape;
 use crate::{Array, Dtype, Result};
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Shape and element type of an array.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Meta {
     /// Sizes of the axes.
     pub shape: Shape,
@@ -91,14 +92,19 @@ impl Meta {
 /// Results of an inference rule: nearly always one.
 pub type Metas = SmallVec<[Meta; 1]>;
 
+/// Name of a transform.
+pub type Transform = &'static str;
+
 /// One operation with its parameters, all plain data: equal operations on equal arguments give equal
 /// values. Floats are kept as bits so that `Eq` and `Hash` hold.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Op {
     /// An array that was given rather than computed.
+    #[serde(skip)]
     Leaf,
     /// The argument of a function that the named transform traces; it has no value.
-    Placeholder(&'static str),
+    #[serde(skip)]
+    Placeholder(Transform),
     /// Constants, ranges and data that is read when needed.
     Create(Create),
     /// Elementwise function of one array.
@@ -110,6 +116,7 @@ pub enum Op {
     /// Conversion of the elements.
     Cast(Dtype),
     /// Several elementwise operations in one pass.
+    #[serde(skip)]
     Fused(Arc<Expr>),
     /// Reduction over axes.
     Reduce(Reduce),
@@ -148,6 +155,7 @@ pub enum Op {
     /// Scaled dot-product attention.
     Attention(Attention),
     /// An operation that is defined outside core.
+    #[serde(skip)]
     Custom(CustomRef),
 }
 

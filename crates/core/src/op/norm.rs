@@ -2,9 +2,10 @@
 
 use super::{Meta, Metas, Op, one};
 use crate::{Array, Dtype, Error, Result};
+use serde::{Deserialize, Serialize};
 
 /// Normalisation over the last axis. Floats are kept as bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Norm {
     /// `x / sqrt(mean(x^2) + eps)`, times a weight when there is a second argument (Zhang and Sennrich
     /// 2019).

@@ -3,11 +3,12 @@
 use super::{Meta, Metas, Op, one};
 use crate::shape::Shape;
 use crate::{Array, Dtype, Error, Result};
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 /// Affine quantization: `w = scale * q + bias` with `q` of `bits` bits, one scale and bias for every
 /// `group` neighbours along the last axis. The `q` are packed as a little-endian bit stream into `u32`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Affine {
     /// Elements that share a scale.
     pub group: usize,
@@ -38,7 +39,7 @@ impl Affine {
 }
 
 /// How a matrix is packed. Elements lie along the last axis, as a little-endian bit stream in `u32`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Packing {
     /// Integers with a scale and a bias for each group.
     Affine(Affine),
@@ -174,7 +175,7 @@ impl Packing {
 
 /// Packing, unpacking, and products with packed weights. A packed matrix is given as its parts: words,
 /// scales, and biases for [`Packing::Affine`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Quant {
     /// Gives the parts of a packed float array. For [`Packing::Nvfp4`] a second argument, one `f32`, may be the
     /// largest magnitude of the whole array: scales are then stored relative to it over 2688, the largest number

@@ -4,9 +4,10 @@
 use super::{Meta, Metas, arity, one};
 use crate::shape::Shape;
 use crate::{Dtype, Error, Result};
+use serde::{Deserialize, Serialize};
 
 /// Random numbers.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Random {
     /// Uniform bits in elements of `width` bytes (1, 2 or 4). The argument is one key, `u32[2]`, or a batch
     /// of them, `u32[..., 2]`, whose leading axes come first in the result.

@@ -3,9 +3,10 @@
 use super::{Cotangents, Grad, Meta, Metas, Op, arity, one};
 use crate::shape::{AxisSet, Shape};
 use crate::{Array, Dtype, Error, Result};
+use serde::{Deserialize, Serialize};
 
 /// What a reduction computes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ReduceKind {
     /// Sum; accumulated wide (see the crate's policy on numerics). 0 of nothing.
     Sum,
@@ -22,7 +23,7 @@ pub enum ReduceKind {
 }
 
 /// Reduction over some axes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Reduce {
     /// What is computed.
     pub kind: ReduceKind,

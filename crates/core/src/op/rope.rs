@@ -2,13 +2,14 @@
 
 use super::{Meta, Metas, Op, one};
 use crate::{Array, Dtype, Error, Result};
+use serde::{Deserialize, Serialize};
 
 /// Rotation of pairs of features by `position * frequency`.
 ///
 /// Arguments: `x` of shape `[batch, ..., length, features]`; `offset`, `i32` of shape `[]` or `[batch]`, the
 /// position of the first row; and, when there is a third, `frequencies` of shape `[dims / 2]` in `f32`
 /// (radians per position) instead of `base^(-2i / dims)`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Rope {
     /// Leading features that are rotated; even.
     pub dims: usize,

@@ -3,9 +3,10 @@
 use super::reduce::{Reduce, ReduceKind};
 use super::{Grad, Meta, Metas, Op, arity, one};
 use crate::{Array, Error, Result};
+use serde::{Deserialize, Serialize};
 
 /// What a scan computes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ScanKind {
     /// Running sum.
     Sum,
@@ -20,7 +21,7 @@ pub enum ScanKind {
 }
 
 /// Running reduction along one axis.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Scan {
     /// What is computed.
     pub kind: ScanKind,

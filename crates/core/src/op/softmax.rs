@@ -2,9 +2,10 @@
 
 use super::{Cotangents, Grad, Meta, Metas, Op, arity, one};
 use crate::{Array, Error, Result};
+use serde::{Deserialize, Serialize};
 
 /// Softmax and logsumexp over the last axis.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Softmax {
     /// `exp(x - max) / sum(exp(x - max))`.
     Softmax,

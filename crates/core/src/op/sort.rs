@@ -2,9 +2,10 @@
 
 use super::{Grad, Meta, Metas, Op, arity, one};
 use crate::{Array, Dtype, Error, Result};
+use serde::{Deserialize, Serialize};
 
 /// Ordering along one axis.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Sort {
     /// Along which axis.
     pub axis: usize,

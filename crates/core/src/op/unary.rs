@@ -3,9 +3,10 @@
 use super::{Cotangents, Grad, Meta, Metas, Op, arity, one};
 use crate::dtype::{Complex64, Kind};
 use crate::{Array, Dtype, Error, Result};
+use serde::{Deserialize, Serialize};
 
 /// Elementwise function of one array.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names are the functions")]
 pub enum Unary {
     Abs,

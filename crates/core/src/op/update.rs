@@ -4,10 +4,11 @@
 use super::view::check_window;
 use super::{Grad, Meta, Metas, Op, View, arity, one};
 use crate::{Array, Error, Result};
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 /// Joining, and writing part of an array.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Update {
     /// All arguments one after the other along an axis.
     Concat {

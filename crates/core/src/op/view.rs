@@ -6,10 +6,11 @@ use crate::layout::Layout;
 use crate::shape::Shape;
 use crate::transforms::prefixed;
 use crate::{Array, Dtype, Error, Result};
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 /// The same elements under another shape.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum View {
     /// The argument.
     Identity,

@@ -25,6 +25,7 @@ pub use vmap::{Axes, Axis, vmap, vmap_arrays};
 
 pub(crate) use rules::{prefixed, unrolled};
 pub(crate) use tape::Tape;
+pub(crate) use tree::{leaves, rebuild};
 pub(crate) use vmap::batch_function;
 
 use crate::op::Cotangents;

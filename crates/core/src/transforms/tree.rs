@@ -194,14 +194,14 @@ pub(super) fn signature<T: Tree>(tree: &T) -> Signature {
 }
 
 /// All arrays of a tree.
-pub(super) fn leaves<T: Tree>(tree: &T) -> Vec<Array> {
+pub(crate) fn leaves<T: Tree>(tree: &T) -> Vec<Array> {
     let mut all = Vec::new();
     tree.visit(&mut |a| all.push(a.clone()));
     all
 }
 
 /// The tree with other arrays in its places.
-pub(super) fn rebuild<T: Tree>(tree: &T, arrays: &[Array]) -> Result<T> {
+pub(crate) fn rebuild<T: Tree>(tree: &T, arrays: &[Array]) -> Result<T> {
     let mut next = arrays.iter();
     tree.map(&mut |_| next.next().cloned().ok_or_else(|| Error::value("tree", "there are too few arrays")))
 }

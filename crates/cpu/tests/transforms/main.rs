@@ -5,6 +5,7 @@ mod compiled;
 mod compose;
 mod custom;
 mod dense;
+mod exported;
 mod known;
 
 use olivine_core::ops::stack;
