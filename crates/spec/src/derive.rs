@@ -6,8 +6,8 @@ use crate::draw::{Draw, Profile, Rng};
 use crate::host::{Cx, Data, Host};
 use crate::rows::{Case, Row, rows};
 use olivine_core::ops::stack;
-use olivine_core::transforms::{compile, jvp_arrays, vjp_arrays, vmap_arrays};
-use olivine_core::{Array, Device, Dtype, Result, Stream};
+use olivine_core::transforms::{Compile, compile, compile_with, jvp_arrays, vjp_arrays, vmap_arrays};
+use olivine_core::{Array, Device, Dtype, Export, Exporter, ImportedFunction, Result, Stream};
 
 /// Kinds whose values jump or whose results are determined only up to signs, with the reason; differences say nothing
 /// about them.
@@ -75,6 +75,7 @@ fn one(row: &Row, case: &Case, rng: &mut Rng) -> std::result::Result<(), String>
     let f = |x: &[Array]| Array::from_op_multi(case.op.clone(), x).map(|y| y.into_vec());
     let plain = f(&x).map_err(|e| e.to_string())?;
     compiled(&f, &x, &plain).map_err(|e| format!("compile: {e}"))?;
+    exported(&f, &x, &plain).map_err(|e| format!("export: {e}"))?;
     if x.is_empty() {
         return Ok(());
     }
@@ -137,11 +138,49 @@ fn compiled(f: &dyn Fn(&[Array]) -> Result<Vec<Array>>, x: &[Array], plain: &[Ar
     Ok(())
 }
 
+/// Through a file and back; then the same, and shapeless compilation, at other sizes where the function has any.
+fn exported(f: &dyn Fn(&[Array]) -> Result<Vec<Array>>, x: &[Array], plain: &[Array]) -> Outcome {
+    let mut exporter = Exporter::new(Export { shapeless: true });
+    exporter.trace(x, &[], f).map_err(text)?;
+    let g = ImportedFunction::from_bytes(&exporter.to_bytes().map_err(text)?).map_err(text)?;
+    for (k, (a, b)) in g.call(x).map_err(text)?.iter().zip(plain).enumerate() {
+        same(&format!("result {k}"), a, b, 0.0)?;
+    }
+    let free = g.free_sizes(0).unwrap_or_default();
+    let sizes = free.iter().flatten().flatten().max().map_or(0, |&k| k + 1);
+    let shapeless = compile_with(Compile { shapeless: true, ..Compile::default() }, |x: &Vec<Array>| f(x));
+    shapeless(&x.to_vec()).map_err(|e| format!("shapeless: {e}"))?;
+    for k in 0..sizes {
+        let larger = |a: &Array, axes: &[Option<usize>]| -> Result<Array> {
+            let mut a = a.clone();
+            for (axis, _) in axes.iter().enumerate().filter(|(_, s)| **s == Some(k)) {
+                // What is there once more: in the domain of the function as what is there already.
+                a = olivine_core::ops::concatenate(&[a.clone(), a], axis as i32)?;
+            }
+            Ok(a)
+        };
+        let y =
+            x.iter().zip(&free).map(|(a, axes)| larger(a, axes)).collect::<Result<Vec<_>>>().map_err(text)?;
+        let want = f(&y).and_then(|want| {
+            olivine_core::eval(&want)?;
+            Ok(want)
+        });
+        // Such as a matrix that is not positive definite any more.
+        let Ok(want) = want else { continue };
+        let other = shapeless(&y).map_err(|e| format!("shapeless: {e}"))?;
+        for (i, ((a, b), c)) in g.call(&y).map_err(text)?.iter().zip(&want).zip(&other).enumerate() {
+            same(&format!("result {i} with twice the size n{k}"), a, b, 0.0)?;
+            same(&format!("shapeless, result {i} with twice the size n{k}"), c, b, 0.0)?;
+        }
+    }
+    Ok(())
+}
+
 fn precision(d: Dtype) -> f64 {
     if d == Dtype::F64 { 1e-9 } else { 2e-4 }
 }
 
-/// Each argument alone has the batch, and all together, in front and behind.
+/// Each argument alone has the batch, along each axis, with the batch of the results along each axis; and all together.
 fn batches(f: &dyn Fn(&[Array]) -> Result<Vec<Array>>, x: &[Array]) -> Outcome {
     let mut choices: Vec<Vec<bool>> = (0..x.len()).map(|i| (0..x.len()).map(|j| i == j).collect()).collect();
     choices.push(vec![true; x.len()]);
@@ -158,25 +197,34 @@ fn batches(f: &dyn Fn(&[Array]) -> Result<Vec<Array>>, x: &[Array]) -> Outcome {
         };
         let elements = (0..N).map(element).collect::<Result<Vec<_>>>().map_err(text)?;
         let singles = elements.iter().map(|e| f(e)).collect::<Result<Vec<_>>>().map_err(text)?;
-        for last in [false, true] {
+        let alone = flags.iter().filter(|b| **b).count() == 1;
+        let rank_in = x.iter().zip(&flags).filter(|(_, b)| **b).map(|(a, _)| a.rank()).max().unwrap_or(0);
+        let rank_out = singles[0].iter().map(Array::rank).max().unwrap_or(0);
+        for at in 0..=rank_in {
             let mut axes = Vec::new();
             let mut joined = Vec::new();
             for (k, &b) in flags.iter().enumerate() {
-                axes.push(b.then_some(if last { -1 } else { 0 }));
+                // Every second argument counts from the end.
+                let rank = x[k].rank() as i32;
+                let axis = (at as i32).min(rank) - if k % 2 == 1 { rank + 1 } else { 0 };
+                axes.push(b.then_some(axis));
                 let all: Vec<Array> = elements.iter().map(|e| e[k].clone()).collect();
-                joined.push(if b {
-                    stack(&all, if last { -1 } else { 0 }).map_err(text)?
-                } else {
-                    x[k].clone()
-                });
+                joined.push(if b { stack(&all, axis).map_err(text)? } else { x[k].clone() });
             }
-            let ys = vmap_arrays(|x| f(x), &joined, &axes, |n| Ok(vec![Some(0); n]))
-                .map_err(|e| format!("{axes:?}: {e}"))?;
-            for (k, y) in ys.iter().enumerate() {
-                let all: Vec<Array> = singles.iter().map(|s| s[k].clone()).collect();
-                let want = stack(&all, 0).map_err(text)?;
-                let exact = if want.dtype().is_inexact() { precision(want.dtype()) } else { 0.0 };
-                same(&format!("{axes:?}, result {k}"), y, &want, exact)?;
+            for out in 0..=rank_out {
+                if !alone && out != at.min(rank_out) {
+                    continue;
+                }
+                let place = |k: usize| (out as i32).min(singles[0][k].rank() as i32);
+                let ys =
+                    vmap_arrays(|x| f(x), &joined, &axes, |n| Ok((0..n).map(|k| Some(place(k))).collect()))
+                        .map_err(|e| format!("{axes:?}: {e}"))?;
+                for (k, y) in ys.iter().enumerate() {
+                    let all: Vec<Array> = singles.iter().map(|s| s[k].clone()).collect();
+                    let want = stack(&all, place(k)).map_err(text)?;
+                    let exact = if want.dtype().is_inexact() { precision(want.dtype()) } else { 0.0 };
+                    same(&format!("{axes:?} to {}, result {k}", place(k)), y, &want, exact)?;
+                }
             }
         }
     }
@@ -247,6 +295,7 @@ fn derivatives(
     if !(near(forward, backward) || forward == backward || (forward.is_nan() && backward.is_nan())) {
         return Err(format!("{forward} forward, {backward} backward"));
     }
+    second_order(&g, &p, &t, &c, differences, rng).map_err(|e| format!("second order: {e}"))?;
     if !wide || !differences {
         return Ok(());
     }
@@ -266,6 +315,54 @@ fn derivatives(
             a.isclose(b, 1e-3, 1e-3, false).and_then(|s| s.logical_and(&y[k].isfinite()?)).map_err(text)?;
         let slope = Array::select(&settled, a, d).map_err(text)?;
         same(&format!("jvp and differences of result {k}"), d, &slope, 1e-5)?;
+    }
+    Ok(())
+}
+
+/// Derivatives of the gradient of `dot(c, g)`: forward over backward along `t`, backward over backward along another
+/// direction, and differences of the gradient agree.
+fn second_order(
+    g: &dyn Fn(&[Array]) -> Result<Vec<Array>>,
+    p: &[Array],
+    t: &[Array],
+    c: &[Array],
+    differences: bool,
+    rng: &mut Rng,
+) -> Outcome {
+    let gradient = |p: &[Array]| vjp_arrays(|x| g(x), p, c).map(|(_, dx)| dx);
+    let (first, ht) = jvp_arrays(gradient, p, t).map_err(|e| format!("jvp: {e}"))?;
+    // At a pole there is no second derivative.
+    for a in first.iter().filter(|a| a.dtype().is_inexact()) {
+        if !a.isfinite().and_then(|f| f.all(&[], false)?.item::<bool>()).map_err(text)? {
+            return Ok(());
+        }
+    }
+    let u = p.iter().map(|a| direction(a, rng)).collect::<Result<Vec<_>>>().map_err(text)?;
+    let (_, hu) = vjp_arrays(gradient, p, &u).map_err(|e| format!("vjp: {e}"))?;
+    let (forward, backward) = (dot(&u, &ht).map_err(text)?, dot(t, &hu).map_err(text)?);
+    let sizes =
+        ht.iter().zip(&u).map(|(a, b)| dot(&[a.abs()?], &[b.abs()?])).sum::<Result<f64>>().map_err(text)?;
+    let wide = p.iter().chain(&first).chain(c).all(|a| a.dtype() == Dtype::F64);
+    let near = |a: f64, b: f64| (a - b).abs() <= if wide { 1e-7 } else { 5e-3 } * (1.0 + sizes);
+    if !(near(forward, backward) || forward == backward || (forward.is_nan() && backward.is_nan())) {
+        return Err(format!("{forward} forward, {backward} backward"));
+    }
+    if !wide || !differences {
+        return Ok(());
+    }
+    let slopes = |h: f64| -> Result<Vec<Array>> {
+        let moved = |h: f64| p.iter().zip(t).map(|(p, t)| p.add(&t.scale(h)?)).collect::<Result<Vec<_>>>();
+        let (plus, minus) = (gradient(&moved(h)?)?, gradient(&moved(-h)?)?);
+        plus.iter().zip(&minus).map(|(a, b)| a.subtract(b)?.scale(0.5 / h)).collect()
+    };
+    let (coarse, fine) = (slopes(1e-5).map_err(text)?, slopes(3e-6).map_err(text)?);
+    for (k, ((a, b), d)) in coarse.iter().zip(&fine).zip(&ht).enumerate() {
+        let settled = a
+            .isclose(b, 1e-4, 1e-4, false)
+            .and_then(|s| s.logical_and(&first[k].isfinite()?))
+            .map_err(text)?;
+        let slope = Array::select(&settled, a, d).map_err(text)?;
+        same(&format!("jvp and differences of gradient {k}"), d, &slope, 1e-3)?;
     }
     Ok(())
 }

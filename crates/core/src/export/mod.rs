@@ -16,7 +16,9 @@ mod sizes;
 use crate::array::Array;
 use crate::device::{Stream, current_stream};
 use crate::graph::program::Program;
-use crate::io::{SafeTensors, load_safetensors, save_safetensors};
+use crate::io::{
+    Mapped, SafeTensors, load_safetensors, parse_safetensors, save_safetensors, write_safetensors,
+};
 use crate::op::Meta;
 use crate::transforms::{Tree, leaves, rebuild};
 use crate::{Error, Result, random};
@@ -92,19 +94,37 @@ impl Exporter {
     /// # Errors
     /// `Value` when there is no trace; whatever evaluating the constants gives; `Io`.
     pub fn save(self, path: impl AsRef<Path>) -> Result<()> {
+        save_safetensors(path, &self.tensors()?, &about())
+    }
+
+    /// The content of the file that [`Exporter::save`] would write.
+    ///
+    /// # Errors
+    /// As [`Exporter::save`].
+    pub fn to_bytes(self) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        write_safetensors(&mut bytes, "function", &self.tensors()?, &about())?;
+        Ok(bytes)
+    }
+
+    fn tensors(self) -> Result<BTreeMap<String, Array>> {
         if self.traces.is_empty() {
             return Err(Error::value(EXPORT, "there is no trace to write"));
         }
         let function = StoredFunction { version: VERSION, traces: self.traces };
-        let json = serde_json::to_vec(&function).map_err(|e| Error::io(EXPORT, path.as_ref(), e))?;
+        let unwritable = |e| Error::value(EXPORT, format!("the program cannot be written: {e}"));
+        let json = serde_json::to_vec(&function).map_err(unwritable)?;
         let mut tensors: BTreeMap<String, Array> = BTreeMap::new();
         tensors.insert(PROGRAM.to_string(), Array::from_slice(&json, &[json.len()])?);
         for (i, a) in self.constants.into_iter().enumerate() {
             tensors.insert(format!("constant.{i}"), a);
         }
-        let about = BTreeMap::from([("format".to_string(), "olivine.function".to_string())]);
-        save_safetensors(path, &tensors, &about)
+        Ok(tensors)
     }
+}
+
+fn about() -> BTreeMap<String, String> {
+    BTreeMap::from([("format".to_string(), "olivine.function".to_string())])
 }
 
 /// Writes the trace of `f` for arguments like `example` to a file.
@@ -174,6 +194,14 @@ impl ImportedFunction {
         Ok(ImportedFunction { traces: function.traces, constants, programs: Mutex::new(Vec::new()) })
     }
 
+    /// The function in the content of a file.
+    ///
+    /// # Errors
+    /// As [`import_function`].
+    pub fn from_bytes(mut bytes: &[u8]) -> Result<ImportedFunction> {
+        ImportedFunction::new(parse_safetensors(&Mapped::read(IMPORT, &mut bytes, "function")?)?)
+    }
+
     /// Results for `inputs`, in the order of the exported function.
     ///
     /// # Errors
@@ -220,6 +248,16 @@ impl ImportedFunction {
         all.insert(0, (key, program.clone()));
         all.truncate(CAPACITY);
         Ok(program)
+    }
+
+    /// For each axis of each argument of a trace the number of its free size, or `None` where it is as in the example.
+    pub fn free_sizes(&self, trace: usize) -> Option<Vec<Vec<Option<usize>>>> {
+        let of = |d: &file::Dim| match *d {
+            file::Dim::Size(k) => Some(k as usize),
+            file::Dim::Fixed(_) => None,
+        };
+        let t = self.traces.get(trace)?;
+        Some(t.inputs.iter().map(|i| i.shape.iter().map(of).collect()).collect())
     }
 
     /// Shapes, types and names of the arguments of each trace, as text; sizes that may vary are called `n0`, `n1`.

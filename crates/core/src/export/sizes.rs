@@ -151,18 +151,23 @@ impl Probe<'_> {
         for step in STEPS.into_iter().chain([base.max(2)]) {
             self.free.push(Free { places: places.to_vec(), base, step });
             let mask = 1 << (self.free.len() - 1);
-            match self.outcome(&self.sizes(mask)) {
-                Ok(Some(t)) => {
+            let mut further = self.sizes(mask);
+            further[self.free.len() - 1] += step;
+            // One other size alone may be a coincidence, such as that of an axis it is broadcast to.
+            match self.outcome(&self.sizes(mask)).and_then(|t| Ok((t, self.outcome(&further)?))) {
+                Ok((Some(t), Some(_))) => {
                     self.moved.insert(mask, Some(t));
                     return true;
                 }
                 // It does something else there, so who knows where else.
-                Ok(None) => {
+                Ok(_) => {
                     self.free.pop();
                     return false;
                 }
-                Err(_) => self.free.pop(),
-            };
+                Err(_) => {
+                    self.free.pop();
+                }
+            }
         }
         false
     }

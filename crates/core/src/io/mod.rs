@@ -22,4 +22,6 @@ pub use gguf_file::{GgufFile, Tensor, open_gguf};
 pub use mapped::Mapped;
 pub use npy::{load_npy, save, write_npy};
 pub use npz::{load_npz, savez, savez_compressed, write_npz};
-pub use safetensors::{SafeTensors, load_safetensors, save_safetensors, write_safetensors};
+pub use safetensors::{
+    SafeTensors, load_safetensors, parse_safetensors, save_safetensors, write_safetensors,
+};

@@ -230,7 +230,12 @@ fn partial(op: &Op, inputs: &[Array], y: &Array, i: usize) -> Result<Option<Arra
             let norm = a.square()?.add(&b.square()?)?;
             if first { b.divide(&norm)? } else { a.negative()?.divide(&norm)? }
         }
-        Binary::LogAddExp => if first { a } else { b }.subtract(y)?.exp()?,
+        Binary::LogAddExp => {
+            // 0 where both are -inf: neither adds anything.
+            let none = y.equal(&y.scalar_like(f64::NEG_INFINITY))?;
+            let finite = Array::select(&none, &y.scalar_like(0.0), y)?;
+            if first { a } else { b }.subtract(&finite)?.exp()?
+        }
         Binary::Hypot => {
             // Taken as 0 where both are 0, like the derivative of an absolute value.
             let zero = y.equal(&y.scalar_like(0.0))?;

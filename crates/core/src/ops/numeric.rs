@@ -68,6 +68,8 @@ pub(crate) fn trigamma(x: &Array) -> Result<Array> {
     let series = inverse.add(&r.scale(0.5)?)?.add(&tail.multiply(&r)?.multiply(&inverse)?)?;
     let direct = sum.add(&series)?;
     let pi = std::f64::consts::PI;
-    let mirrored = x0.scale(pi)?.sin()?.square()?.reciprocal()?.scale(pi * pi)?.subtract(&direct)?;
+    // Elements that take the other branch are kept from poles, whose derivatives would be NaN times zero.
+    let x1 = Array::select(&reflect, &x0, &c(0.25))?;
+    let mirrored = x1.scale(pi)?.sin()?.square()?.reciprocal()?.scale(pi * pi)?.subtract(&direct)?;
     Array::select(&reflect, &mirrored, &direct)?.astype(x.dtype())
 }
