@@ -299,24 +299,60 @@ fn derivatives(
     if !wide || !differences {
         return Ok(());
     }
-    let h = 1e-6;
-    let moved = |h: f64| -> Result<Vec<Array>> {
-        let at = p.iter().zip(&t).map(|(p, t)| p.add(&t.scale(h)?)).collect::<Result<Vec<_>>>()?;
-        g(&at)
-    };
-    let slopes = |h: f64| -> Result<Vec<Array>> {
-        let (plus, minus) = (moved(h)?, moved(-h)?);
-        plus.iter().zip(&minus).map(|(a, b)| a.subtract(b)?.scale(0.5 / h)).collect()
-    };
-    let (wide, narrow) = (slopes(h).map_err(text)?, slopes(0.3 * h).map_err(text)?);
-    for (k, ((a, b), d)) in wide.iter().zip(&narrow).zip(&dy).enumerate() {
-        // Where the function jumps, ends or has a pole, differences do not settle and say nothing.
-        let settled =
-            a.isclose(b, 1e-3, 1e-3, false).and_then(|s| s.logical_and(&y[k].isfinite()?)).map_err(text)?;
-        let slope = Array::select(&settled, a, d).map_err(text)?;
-        same(&format!("jvp and differences of result {k}"), d, &slope, 1e-5)?;
+    let slopes = Slopes::of(&g, &p, &t, &y, 1e-6).map_err(text)?;
+    slopes.agree(&dy, 2e-6, 1e-5)
+}
+
+/// Differences of a function along a direction.
+struct Slopes {
+    /// To both sides, far and near; to one side, ahead and behind.
+    sides: [Vec<Array>; 4],
+    values: Vec<Array>,
+}
+
+impl Slopes {
+    fn of(
+        g: &dyn Fn(&[Array]) -> Result<Vec<Array>>,
+        p: &[Array],
+        t: &[Array],
+        values: &[Array],
+        h: f64,
+    ) -> Result<Slopes> {
+        let moved = |h: f64| -> Result<Vec<Array>> {
+            let at = p.iter().zip(t).map(|(p, t)| p.add(&t.scale(h)?)).collect::<Result<Vec<_>>>()?;
+            g(&at)
+        };
+        let between = |a: &[Array], b: &[Array], h: f64| -> Result<Vec<Array>> {
+            a.iter().zip(b).map(|(a, b)| a.subtract(b)?.scale(1.0 / h)).collect()
+        };
+        let (near, far) = ((moved(0.3 * h)?, moved(-0.3 * h)?), (moved(h)?, moved(-h)?));
+        Ok(Slopes {
+            sides: [
+                between(&far.0, &far.1, 2.0 * h)?,
+                between(&near.0, &near.1, 0.6 * h)?,
+                between(&far.0, values, h)?,
+                between(values, &far.1, h)?,
+            ],
+            values: values.to_vec(),
+        })
     }
-    Ok(())
+
+    /// Whether derivatives are the slopes, where those say something: where the function jumps, bends, ends or has a
+    /// pole, differences do not settle or differ between the sides.
+    fn agree(&self, derivatives: &[Array], settles: f64, tolerance: f64) -> Outcome {
+        let [far, near, ahead, behind] = &self.sides;
+        for (k, d) in derivatives.iter().enumerate() {
+            let settled = || {
+                far[k]
+                    .isclose(&near[k], settles, settles, false)?
+                    .logical_and(&ahead[k].isclose(&behind[k], 1e-3, 1e-3, false)?)?
+                    .logical_and(&self.values[k].isfinite()?)
+            };
+            let slope = Array::select(&settled().map_err(text)?, &far[k], d).map_err(text)?;
+            same(&format!("jvp and differences of result {k}"), d, &slope, tolerance)?;
+        }
+        Ok(())
+    }
 }
 
 /// Derivatives of the gradient of `dot(c, g)`: forward over backward along `t`, backward over backward along another
@@ -350,19 +386,6 @@ fn second_order(
     if !wide || !differences {
         return Ok(());
     }
-    let slopes = |h: f64| -> Result<Vec<Array>> {
-        let moved = |h: f64| p.iter().zip(t).map(|(p, t)| p.add(&t.scale(h)?)).collect::<Result<Vec<_>>>();
-        let (plus, minus) = (gradient(&moved(h)?)?, gradient(&moved(-h)?)?);
-        plus.iter().zip(&minus).map(|(a, b)| a.subtract(b)?.scale(0.5 / h)).collect()
-    };
-    let (coarse, fine) = (slopes(1e-5).map_err(text)?, slopes(3e-6).map_err(text)?);
-    for (k, ((a, b), d)) in coarse.iter().zip(&fine).zip(&ht).enumerate() {
-        let settled = a
-            .isclose(b, 1e-4, 1e-4, false)
-            .and_then(|s| s.logical_and(&first[k].isfinite()?))
-            .map_err(text)?;
-        let slope = Array::select(&settled, a, d).map_err(text)?;
-        same(&format!("jvp and differences of gradient {k}"), d, &slope, 1e-3)?;
-    }
-    Ok(())
+    let slopes = Slopes::of(&gradient, p, t, &first, 1e-5).map_err(text)?;
+    slopes.agree(&ht, 1e-5, 1e-3)
 }
