@@ -3,6 +3,7 @@
 use crate::buffer::{Buffer, View};
 use crate::device::{Device, Stream, current_stream};
 use crate::dtype::{Dtype, Element, HostElement, Scalar};
+use crate::inspect::Source;
 use crate::layout::Layout;
 use crate::op::{Create, Meta, Metas, Op};
 use crate::shape::Shape;
@@ -50,6 +51,8 @@ pub struct Node {
     results: OnceLock<SmallVec<[View; 1]>>,
     /// The transform that follows it.
     trace: Option<Arc<Trace>>,
+    /// Where it was built, while such things are remembered.
+    source: Option<Source>,
 }
 
 impl Node {
@@ -58,6 +61,9 @@ impl Node {
     }
     pub(crate) fn stream(&self) -> Stream {
         self.stream
+    }
+    pub(crate) fn source(&self) -> Option<&Source> {
+        self.source.as_ref()
     }
     pub(crate) fn outs(&self) -> &Metas {
         &self.outs
@@ -162,6 +168,7 @@ impl Array {
         }
         let node = Arc::new(Node {
             trace,
+            source: Source::here(),
             op,
             stream,
             outs,
@@ -185,6 +192,7 @@ impl Array {
             state: AtomicU8::new(State::Scheduled as u8),
             results: OnceLock::from(SmallVec::from_iter([view])),
             trace: None,
+            source: None,
         };
         Array { node: Arc::new(node), out: 0 }
     }
@@ -210,6 +218,7 @@ impl Array {
             state: AtomicU8::new(state as u8),
             results: known.map_or_else(OnceLock::new, |v| OnceLock::from(SmallVec::from_iter([v.clone()]))),
             trace: Some(trace.clone()),
+            source: None,
         };
         Array { node: Arc::new(node), out: 0 }
     }
@@ -225,6 +234,7 @@ impl Array {
             state: AtomicU8::new(State::Pending as u8),
             results: OnceLock::new(),
             trace: Some(trace.clone()),
+            source: None,
         };
         Array { node: Arc::new(node), out: 0 }
     }
@@ -296,6 +306,7 @@ impl Array {
             state: AtomicU8::new(State::Pending as u8),
             results: OnceLock::new(),
             trace: None,
+            source: None,
         };
         Array { node: Arc::new(node), out: 0 }
     }

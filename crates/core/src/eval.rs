@@ -9,6 +9,7 @@ use crate::event::Event;
 use crate::expr::Expr;
 use crate::graph::fuse::{self, Role};
 use crate::graph::toposort::{Tape, toposort};
+use crate::inspect::{self, Watch};
 use crate::layout::Layout;
 use crate::op::{self, Create, Meta, Op};
 use crate::{Array, Error, Result};
@@ -59,7 +60,7 @@ fn readable(op: &'static str, arrays: &[Array]) -> Result<()> {
 }
 
 fn fusing() -> bool {
-    FUSION.load(Ordering::Relaxed)
+    FUSION.load(Ordering::Relaxed) && !inspect::unfused()
 }
 
 /// How to send a graph.
@@ -249,9 +250,19 @@ fn single(node: &Arc<Node>, backend: &dyn Backend) -> Result<(), Stop> {
         return Err(Stop::Restart(r));
     }
     let mut claim = Claim { node, views: into_views(inputs), expr: None, kept, published: false };
-    let results = produce(node.op(), node.outs(), node.stream(), &mut claim.views, backend)?;
-    claim.publish(results);
+    let results = inspect::within(node.source().cloned(), || {
+        produce(node.op(), node.outs(), node.stream(), &mut claim.views, backend)
+    });
+    claim.publish(located(node, results)?);
     Ok(())
+}
+
+/// The outcome, where it is an error with the line that built the node, if that is known.
+fn located(node: &Node, outcome: Result<Results>) -> Result<Results> {
+    outcome.map_err(|e| match node.source() {
+        Some(source) => source.locate(e),
+        None => e,
+    })
 }
 
 /// Schedules the last of `nodes` as one expression that computes the others on the way.
@@ -289,8 +300,10 @@ fn group(nodes: SmallVec<[Arc<Node>; 8]>, backend: &dyn Backend) -> Result<(), S
     let expr = Arc::new(expr);
     let views = into_views(arrays);
     let mut claim = Claim { node: &root, views, expr: Some(expr.clone()), kept, published: false };
-    let results = produce(&Op::Fused(expr), root.outs(), root.stream(), &mut claim.views, backend)?;
-    claim.publish(results);
+    let results = inspect::within(root.source().cloned(), || {
+        produce(&Op::Fused(expr), root.outs(), root.stream(), &mut claim.views, backend)
+    });
+    claim.publish(located(&root, results)?);
     Ok(())
 }
 
@@ -350,9 +363,10 @@ fn produce(
             view_results(v, outs, &r).ok_or_else(|| Error::shape(op.name(), "a dense copy has every shape"))
         }
         Op::Custom(c) => {
+            let watch = Watch::begin(views)?;
             let mut ctx = EvalCtx::new(op, outs, stream, views)?;
             match c.0.eval(&mut ctx) {
-                Some(Ok(())) => ctx.finish(),
+                Some(Ok(())) => watched(watch, op, stream, ctx.finish()),
                 Some(Err(e)) => Err(ctx.abandon(e)),
                 None => composite(op, stream, views),
             }
@@ -400,11 +414,23 @@ fn kernel(
     views: &mut [View],
     backend: &dyn Backend,
 ) -> Result<Results> {
+    let watch = Watch::begin(views)?;
     let mut ctx = EvalCtx::new(op, outs, stream, views)?;
     match backend.eval(&mut ctx) {
-        Ok(()) => ctx.finish(),
+        Ok(()) => watched(watch, op, stream, ctx.finish()),
         Err(e) => Err(ctx.abandon(e)),
     }
+}
+
+/// Results after whoever watches has seen them.
+fn watched(watch: Option<Watch>, op: &Op, stream: Stream, results: Result<Results>) -> Result<Results> {
+    let results = results?;
+    if let Some(w) = watch {
+        // Gathered work would not be done before somebody asks.
+        backend::get(stream.device)?.flush(stream)?;
+        w.end(op, stream, &results)?;
+    }
+    Ok(results)
 }
 
 /// The composite of an operation that the device has no kernel for.

@@ -24,6 +24,7 @@ pub mod expr;
 pub mod fast;
 pub mod fft;
 mod graph;
+pub mod inspect;
 pub mod io;
 pub mod layout;
 pub mod linalg;

@@ -6,8 +6,8 @@
 
 use crate::calls;
 use olivine_core::{
-    Array, Device, DeviceKind, Dtype, Kind, Stream, alloc, async_eval, backend, default_device, eval,
-    set_default_device,
+    Array, Device, DeviceKind, Dtype, Export, Exporter, Kind, Result, Stream, alloc, async_eval, backend,
+    default_device, eval, export_function, graph_dot, import_function, set_default_device, transforms,
 };
 
 /// Public names of MLX 0.32.4, by module, as `dir()` gives them.
@@ -39,6 +39,19 @@ fn elsewhere() -> Vec<(&'static str, &'static str)> {
         let _ = (b.device_count(), b.info(Device::CPU).is_ok());
     }
     let _ = (traits, |s: Stream| s.scope(|| ()));
+    // Functions of functions cannot be named without them.
+    let _ = |x: &Array| -> Result<()> {
+        let f = |x: &Array| x.exp();
+        transforms::grad(f)(x)?;
+        transforms::value_and_grad(f)(x)?;
+        transforms::vjp(f, x, x)?;
+        transforms::jvp(f, x, x)?;
+        transforms::vmap(f, 0, 0)(x)?;
+        transforms::checkpoint(f)(x)?;
+        transforms::custom_function(f).call(x)?;
+        transforms::compile(f)(x)?;
+        export_function("", Export::default(), x, f)
+    };
     let mut v = vec![
         ("array", item!(type Array)),
         ("Dtype", item!(type Dtype)),
@@ -90,6 +103,21 @@ fn elsewhere() -> Vec<(&'static str, &'static str)> {
         ("array.__complex__", item!(Array::item::<olivine_core::Complex64>)),
         ("array.__copy__", item!(<Array as Clone>::clone)),
         ("array.__deepcopy__", item!(<Array as Clone>::clone)),
+        ("grad", "transforms::grad"),
+        ("value_and_grad", "transforms::value_and_grad"),
+        ("vjp", "transforms::vjp"),
+        ("jvp", "transforms::jvp"),
+        ("vmap", "transforms::vmap"),
+        ("checkpoint", "transforms::checkpoint"),
+        ("custom_function", "transforms::custom_function"),
+        ("compile", "transforms::compile"),
+        ("enable_compile", item!(transforms::set_compile)),
+        ("disable_compile", item!(transforms::set_compile)),
+        ("export_function", "export_function"),
+        ("exporter", item!(type Exporter)),
+        ("FunctionExporter", item!(type Exporter)),
+        ("import_function", item!(import_function::<&str>)),
+        ("export_to_dot", item!(graph_dot)),
         ("e", item!(std::f64::consts::E)),
         ("pi", item!(std::f64::consts::PI)),
         ("inf", item!(f64::INFINITY)),
@@ -186,7 +214,6 @@ const SAME_AS: &[(&str, &str)] = &[
     ("ArrayAt", "array.at"),
 ];
 
-const LATER: &str = "comes with the transforms";
 const PYTHON: &str = "Python's own protocol; belongs to the Python package";
 const METAL: &str = "Metal only";
 const CUDA: &str = "CUDA only";
@@ -194,22 +221,6 @@ const GROUPS: &str = "comes with the distributed part";
 
 /// Names without a counterpart, with the reason.
 const EXCEPTED: &[(&str, &str)] = &[
-    ("grad", LATER),
-    ("value_and_grad", LATER),
-    ("vjp", LATER),
-    ("jvp", LATER),
-    ("vmap", LATER),
-    ("stop_gradient", LATER),
-    ("checkpoint", LATER),
-    ("custom_function", LATER),
-    ("compile", LATER),
-    ("enable_compile", LATER),
-    ("disable_compile", LATER),
-    ("export_function", LATER),
-    ("exporter", LATER),
-    ("import_function", LATER),
-    ("export_to_dot", LATER),
-    ("FunctionExporter", LATER),
     ("ArrayLike", PYTHON),
     ("from_dlpack", PYTHON),
     ("asarray", PYTHON),

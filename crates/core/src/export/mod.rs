@@ -21,7 +21,7 @@ use crate::io::{
 };
 use crate::op::Meta;
 use crate::transforms::{Tree, leaves, rebuild};
-use crate::{Error, Result, random};
+use crate::{Error, Result, Shape, random};
 use file::{StoredFunction, StoredTrace, VERSION};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -156,7 +156,7 @@ type Entry = (Key, Arc<Program>);
 ///
 /// # Errors
 /// `Io` when the file cannot be read or is none that [`Exporter::save`] writes, or of a newer version.
-pub fn import_function(path: impl AsRef<Path>) -> Result<ImportedFunction> {
+pub fn import_function<P: AsRef<Path>>(path: P) -> Result<ImportedFunction> {
     let path = path.as_ref();
     ImportedFunction::new(load_safetensors(path)?).map_err(|e| match e {
         Error::Value { msg, .. } => Error::io(IMPORT, path, msg),
@@ -258,6 +258,20 @@ impl ImportedFunction {
         };
         let t = self.traces.get(trace)?;
         Some(t.inputs.iter().map(|i| i.shape.iter().map(of).collect()).collect())
+    }
+
+    /// Shapes and types of the arguments that a trace was made with.
+    pub fn example(&self, trace: usize) -> Option<Vec<Meta>> {
+        let t = self.traces.get(trace)?;
+        let size = |d: &file::Dim| match *d {
+            file::Dim::Size(k) => t.sizes.get(k as usize).map(|s| s.0),
+            file::Dim::Fixed(d) => Some(d),
+        };
+        let meta = |i: &file::StoredInput| {
+            let dims: Option<Vec<usize>> = i.shape.iter().map(size).collect();
+            Some(Meta::new(Shape::checked(IMPORT, &dims?).ok()?, i.dtype))
+        };
+        t.inputs.iter().map(meta).collect()
     }
 
     /// Shapes, types and names of the arguments of each trace, as text; sizes that may vary are called `n0`, `n1`.

@@ -116,12 +116,19 @@ fn units(program: &Program, fusible: &[bool], level: &[u32], order: &[u32]) -> V
         for v in step.inputs.iter().filter(|v| !is_number(program, v)) {
             let all = readers.entry((l, *v)).or_default();
             if !all.contains(&unit) {
+                // Full passes take no more; without a bound, what thousands of them read costs each step all of them.
+                if all.len() == MOST_READERS {
+                    all.remove(0);
+                }
                 all.push(unit);
             }
         }
     }
     units
 }
+
+/// Passes that are looked at for a step because they read what it reads.
+const MOST_READERS: usize = 8;
 
 /// Results of a pass that count against the arrays a device can address in a kernel.
 const MOST_OUTPUTS: usize = 8;

@@ -174,7 +174,7 @@ fn a_branch_on_a_size_stays_where_the_example_was() {
     // What depends on parity is the same at no other size: it is fixed, and another size is refused.
     let f = |x: &[Array]| {
         let n = x[0].size();
-        Ok(vec![if n % 2 == 0 { x[0].scale(n as f64)? } else { x[0].sum(&[], false)? }])
+        Ok(vec![if n.is_multiple_of(2) { x[0].scale(n as f64)? } else { x[0].sum(&[], false)? }])
     };
     let g = through_file(SHAPELESS, &[noise(&[4], 1)], f).unwrap();
     agrees(&g, &f, &[noise(&[4], 3)]);
@@ -308,4 +308,27 @@ fn graphs_can_be_read() {
     assert!(text.contains("t0 = exp(x0); t1 = sin(x0); t2 = add(t0, t1); t2"), "{text}");
     y.eval().unwrap();
     assert_eq!(graph_text(std::slice::from_ref(&y)), "%0: float32(1,) = sum\nreturn %0\n");
+}
+
+#[test]
+fn long_chains_and_ladders_are_exported_and_printed_in_a_small_stack() {
+    setup();
+    let work = || {
+        let chain = |x: &[Array]| Ok(vec![(0..100_000).try_fold(x[0].clone(), |a, _| a.add(&x[0]))?]);
+        let ladder = |x: &[Array]| {
+            let y = (0..20_000).try_fold(x[0].clone(), |a, _| {
+                let parts = a.split(2, 0)?;
+                olivine_core::ops::concatenate(&[parts[1].clone(), parts[0].clone()], 0)
+            });
+            Ok(vec![y?])
+        };
+        let x = noise(&[2], 1);
+        for f in [&chain as &dyn Fn(&[Array]) -> Result<Vec<Array>>, &ladder] {
+            let g = through_file(Export::default(), std::slice::from_ref(&x), f).unwrap();
+            agrees(&g, f, std::slice::from_ref(&x));
+            let y = f(std::slice::from_ref(&x)).unwrap();
+            assert!(graph_text(&y).lines().count() > 20_000);
+        }
+    };
+    std::thread::Builder::new().stack_size(2 << 20).spawn(work).unwrap().join().unwrap();
 }
