@@ -3,6 +3,8 @@
 use super::program::{Program, Value};
 use crate::op::{Meta, Op};
 use crate::{Array, Expr};
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// What is still to be computed for `outputs`, one operation a line: names, types and shapes of the results, the
@@ -98,7 +100,21 @@ fn parameters(op: &Op) -> Option<String> {
         inner = o.values().next()?;
     }
     let silent = inner.as_str().is_some_and(|s| s.starts_with(char::is_uppercase)) || inner.is_null();
-    (!silent).then(|| inner.to_string().replace('"', ""))
+    (!silent).then(|| brief(inner))
+}
+
+/// JSON without quotation marks, keys in order whatever map the JSON library was built with.
+fn brief(j: &Json) -> String {
+    let joined = |parts: Vec<String>| parts.join(",");
+    match j {
+        Json::Object(all) => {
+            let sorted: BTreeMap<&String, &Json> = all.iter().collect();
+            format!("{{{}}}", joined(sorted.iter().map(|(k, v)| format!("{k}:{}", brief(v))).collect()))
+        }
+        Json::Array(all) => format!("[{}]", joined(all.iter().map(brief).collect())),
+        Json::String(s) => s.clone(),
+        Json::Null | Json::Bool(_) | Json::Number(_) => j.to_string(),
+    }
 }
 
 /// A fused expression: one instruction after the other, arguments as `x0`, `x1`, …
