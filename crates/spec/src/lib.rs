@@ -16,6 +16,7 @@ pub mod derive;
 pub mod draw;
 pub mod fuzz;
 pub mod host;
+pub mod programs;
 pub mod rows;
 pub mod table;
 pub mod value;

@@ -69,3 +69,13 @@ fn rows_hold_on_a_device_that_lacks_fused_operations() {
     holds(&Plan { seed: 2, ..Plan::new(device(1)) });
     session.settle(&[Stream::default_of(device(1))]);
 }
+
+/// `OLIVINE_RANDOM_PROGRAMS` sets how many.
+#[test]
+fn random_programs_agree_under_all_transforms() {
+    olivine_cpu::register();
+    let count = std::env::var("OLIVINE_RANDOM_PROGRAMS").ok().and_then(|s| s.parse().ok()).unwrap_or(150);
+    let mut shown: Vec<String> = Vec::new();
+    let (passed, failed) = olivine_spec::programs::run(Device::CPU, count, 0, |f| shown.push(f.to_string()));
+    assert!(failed == 0, "{passed} passed, {failed} failed\n{}", shown[..shown.len().min(20)].join("\n"));
+}

@@ -6,8 +6,8 @@ use crate::{Failure, Outcome};
 use clap::Args;
 use olivine::{Device, DeviceKind, Dtype, backend};
 use olivine_spec::check::{Failure as Failed, Plan, run as run_plan};
-use olivine_spec::derive;
 use olivine_spec::rows::rows;
+use olivine_spec::{derive, programs};
 
 #[derive(Args)]
 pub struct Arguments {
@@ -23,6 +23,9 @@ pub struct Arguments {
     /// Only the case of this number, to see a failure again
     #[arg(long)]
     case: Option<u64>,
+    /// Also this many random programs, each evaluated, compiled, differentiated and batched
+    #[arg(long, default_value_t = 0)]
+    programs: usize,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -79,12 +82,21 @@ pub fn run(a: &Arguments, named: Option<Named>) -> Outcome {
             None => derive::run(device, a.op.as_deref(), a.seed, &mut tell),
         };
         outcome?;
-        passed += summary.passed + transforms.0;
-        failed += summary.failed + transforms.1;
+        let mut messages = Vec::new();
+        let programs = programs::run(device, a.programs, a.seed, |m| messages.push(m.to_string()));
+        for message in messages {
+            if a.json {
+                failures.push(serde_json::json!({ "device": device.to_string(), "message": message }));
+            } else {
+                line(&message)?;
+            }
+        }
+        passed += summary.passed + transforms.0 + programs.0;
+        failed += summary.failed + transforms.1 + programs.1;
         if !a.json {
             line(&format!(
-                "{device}: {summary}; transforms: {} passed, {} failed",
-                transforms.0, transforms.1
+                "{device}: {summary}; transforms: {} passed, {} failed; programs: {} passed, {} failed",
+                transforms.0, transforms.1, programs.0, programs.1
             ))?;
         }
     }
