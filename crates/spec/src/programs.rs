@@ -389,7 +389,7 @@ fn near(what: &str, a: &Array, b: &[f64], tolerance: f64) -> Outcome {
         return Err(format!("{what}: {} and {} elements", a.len(), b.len()));
     }
     let size = b.iter().fold(1.0f64, |m, v| m.max(v.abs()));
-    match a.iter().zip(b).position(|(x, y)| !((x - y).abs() <= tolerance * size)) {
+    match a.iter().zip(b).position(|(x, y)| (x - y).abs() > tolerance * size || x.is_nan() != y.is_nan()) {
         Some(i) => Err(format!("{what}: element {i} is {}, not {}", a[i], b[i])),
         None => Ok(()),
     }
@@ -474,7 +474,7 @@ pub fn check(program: &Program, dtype: Dtype, rng: &mut Rng) -> Outcome {
         Ok(sums)
     };
     let ((forward, size), (backward, _)) = (dot(&c, &dy)?, dot(&t, &g)?);
-    if !((forward - backward).abs() <= loose * (1.0 + size)) {
+    if (forward - backward).abs() > loose * (1.0 + size) || forward.is_nan() != backward.is_nan() {
         return Err(format!("derivatives: {forward} forward, {backward} backward"));
     }
     let compiled = compile(|x: &Vec<Array>| gradient(x))(&x).map_err(text)?;
