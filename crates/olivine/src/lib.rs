@@ -56,3 +56,8 @@ static REGISTER_AT_LOAD: extern "C" fn() = register_at_load;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// Runs the programs of the page on transforms as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/transforms.md")]
+struct TransformsPage;
