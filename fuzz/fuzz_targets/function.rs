@@ -9,7 +9,7 @@ use olivine_core::io::SafeTensors;
 use olivine_core::{Array, ImportedFunction};
 use std::collections::BTreeMap;
 
-fuzz_target!(|program: &[u8]| {
+fuzz_target!(init: olivine_cpu::register(), |program: &[u8]| {
     let tensors = BTreeMap::from([
         ("program".to_string(), Array::from_slice(program, &[program.len()]).expect("bytes")),
         ("constant.0".to_string(), Array::from_slice(&[1.0f32, 2.0], &[2]).expect("floats")),
