@@ -56,3 +56,8 @@ static REGISTER_AT_LOAD: extern "C" fn() = register_at_load;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// Runs the program of the page on training.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/training.md")]
+struct Training;
