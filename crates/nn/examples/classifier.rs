@@ -35,7 +35,9 @@ impl Classifier {
     }
 }
 
+/// What a step changes.
 pub type State = (Classifier, Optimizer);
+/// Examples `[size, input]` and their classes `[size]`.
 pub type Batch = (Array, Array);
 
 /// What one step does, compiled or not.

@@ -86,6 +86,12 @@ impl Program {
         program.verify()?;
         program = super::passes::fused(program)?;
         program.verify()?;
+        if std::env::var_os("DUMP").is_some() {
+            for (i, s) in program.steps.iter().enumerate() {
+                let what = match &s.op { Op::Fused(e) => format!("fused {} insts {:?}", e.insts.len(), e.insts.iter().map(|i| format!("{:?}", i.op).chars().take(12).collect::<String>()).collect::<Vec<_>>()), o => format!("{o:?}").chars().take(60).collect() };
+                eprintln!("{i}: {what} {:?} -> {:?}", s.inputs, s.outs.iter().map(|m| m.shape.to_string()).collect::<Vec<_>>());
+            }
+        }
         Ok(program)
     }
 
