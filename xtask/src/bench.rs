@@ -14,8 +14,9 @@ pub fn run(arguments: &[String]) -> Result<()> {
     match arguments.split_first() {
         Some((name, rest)) if name == "llm" => llm(rest),
         Some((name, rest)) if name == "ops" => crate::spec::bench(rest),
-        Some((name, _)) => Err(format!("no benchmark '{name}'; there are llm and ops")),
-        None => Err("name a benchmark: llm or ops".into()),
+        Some((name, rest)) if name == "train" => crate::spec::bench_train(rest),
+        Some((name, _)) => Err(format!("no benchmark '{name}'; there are llm, ops and train")),
+        None => Err("name a benchmark: llm, ops or train".into()),
     }
 }
 

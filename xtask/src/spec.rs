@@ -30,15 +30,20 @@ pub fn fuzz(arguments: &[String]) -> Result<()> {
 
 /// The driver that answers calls, built.
 fn driver(release: bool) -> Result<PathBuf> {
+    built("olivine-spec", "driver", release)
+}
+
+/// An example of a package, built.
+fn built(package: &str, example: &str, release: bool) -> Result<PathBuf> {
     let mut build = cargo();
-    build.args(["build", "--locked", "--package", "olivine-spec", "--example", "driver"]);
+    build.args(["build", "--locked", "--package", package, "--example", example]);
     if release {
         build.arg("--release");
     }
     process::run(&mut build)?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let folder = target.join(if release { "release/examples" } else { "debug/examples" });
-    Ok(folder.join(format!("driver{}", std::env::consts::EXE_SUFFIX)))
+    Ok(folder.join(format!("{example}{}", std::env::consts::EXE_SUFFIX)))
 }
 
 /// A Python with MLX, NumPy and SciPy: `$OLIVINE_DIFFERENTIAL_PYTHON`, else an environment in `.cache`, made on
@@ -60,6 +65,17 @@ pub fn bench(arguments: &[String]) -> Result<()> {
     let mut run = command(peers()?);
     run.arg(root().join("benches/ops.py")).arg("--driver").arg(driver(true)?);
     process::run(run.arg("--markdown").arg(root().join("docs/benchmarks/ops.md")).args(arguments))
+}
+
+/// `cargo xtask bench train [--rounds N]`. `$OLIVINE_BENCH_PYTHON` names a Python that has PyTorch too.
+pub fn bench_train(arguments: &[String]) -> Result<()> {
+    let python = match std::env::var_os("OLIVINE_BENCH_PYTHON") {
+        Some(named) => named.into(),
+        None => peers()?,
+    };
+    let mut run = command(python);
+    run.arg(root().join("benches/train.py")).arg("--binary").arg(built("olivine-nn", "train_bench", true)?);
+    process::run(run.arg("--markdown").arg(root().join("docs/benchmarks/train.md")).args(arguments))
 }
 
 /// A short differential run, for the check of a change.

@@ -587,6 +587,15 @@ impl<'a> EvalCtx<'a> {
     ///
     /// For kernels that read element `j` of their inputs for the last time before they write element `j`.
     pub fn alloc_or_reuse(&mut self, i: usize) -> Result<(DevMem, Option<usize>)> {
+        self.alloc_or_reuse_of(i, |_| true)
+    }
+
+    /// [`EvalCtx::alloc_or_reuse`] of the inputs that `allowed` accepts: those that no other result took over.
+    pub fn alloc_or_reuse_of(
+        &mut self,
+        i: usize,
+        allowed: impl Fn(usize) -> bool,
+    ) -> Result<(DevMem, Option<usize>)> {
         let meta = &self.outs[i];
         let fits = |input: &Input| {
             let v = &input.view;
@@ -596,7 +605,7 @@ impl<'a> EvalCtx<'a> {
                 && v.dtype.size() == meta.dtype.size()
                 && v.layout.elements() == meta.elements()
         };
-        match self.inputs.iter().position(fits) {
+        match (0..self.inputs.len()).find(|&k| allowed(k) && fits(&self.inputs[k])) {
             Some(k) => Ok((self.reuse(i, k), Some(k))),
             None => self.alloc(i).map(|m| (m, None)),
         }

@@ -1,4 +1,5 @@
-//! `#[derive(Module)]`: one method, `visit`, which goes through the fields in order.
+//! `#[derive(Module)]`: one method, `visit`, which goes through the fields in order, and the module as a tree of
+//! its arrays, which is made of it.
 //!
 //! A field's path is the module's path and the field's name, so the names of a checkpoint are the names of
 //! fields. Plain data (numbers, flags, text) are modules without parameters; a field of any other type that
@@ -7,7 +8,10 @@
 use proc_macro::TokenStream;
 use proc_macro2::TokenStream as Tokens;
 use quote::{format_ident, quote};
-use syn::{Data, DeriveInput, Error, Field, Fields, Index, Member, parse_macro_input};
+use syn::{
+    Attribute, Data, DeriveInput, Error, Field, Fields, Generics, Index, LitStr, Member, Path,
+    parse_macro_input,
+};
 
 /// Derives `olivine_nn::Module`. See the crate's page.
 #[proc_macro_derive(Module, attributes(module))]
@@ -17,28 +21,33 @@ pub fn derive_module(input: TokenStream) -> TokenStream {
 }
 
 fn expand(input: DeriveInput) -> syn::Result<Tokens> {
+    let nn = options(&input.attrs)?.nn.unwrap_or_else(library);
     let body = match &input.data {
         Data::Struct(s) => {
-            let visits = visits(&s.fields, |member| quote!(&mut self.#member))?;
+            let visits = visits(&nn, &s.fields, |member| quote!(&mut self.#member))?;
             quote!(#(#visits)*)
         }
         Data::Enum(e) => {
             let mut arms = Vec::new();
             for variant in &e.variants {
                 let name = &variant.ident;
-                let visits = visits(&variant.fields, |member| {
+                let visits = visits(&nn, &variant.fields, |member| {
                     let bound = bound(member);
                     quote!(#bound)
                 })?;
                 let mut pattern = Vec::new();
                 for (at, field) in variant.fields.iter().enumerate() {
-                    if !skipped(field)? {
+                    if !options(&field.attrs)?.skip {
                         let member = member(at, field);
                         let bound = bound(&member);
                         pattern.push(quote!(#member: #bound));
                     }
                 }
-                arms.push(quote!(Self::#name { #(#pattern,)* .. } => { #(#visits)* }));
+                let variant = name.to_string();
+                arms.push(quote!(Self::#name { #(#pattern,)* .. } => {
+                    visitor.setting(path, #variant.as_bytes())?;
+                    #(#visits)*
+                }));
             }
             if arms.is_empty() { quote!(match *self {}) } else { quote!(match self { #(#arms)* }) }
         }
@@ -47,47 +56,74 @@ fn expand(input: DeriveInput) -> syn::Result<Tokens> {
         }
     };
     let name = &input.ident;
-    let mut generics = input.generics.clone();
-    for parameter in input.generics.type_params() {
-        let t = &parameter.ident;
-        generics.make_where_clause().predicates.push(syn::parse_quote!(#t: ::olivine_nn::Module));
-    }
-    let (generics, types, bounds) = {
-        let (_, types, _) = input.generics.split_for_impl();
-        let (g, _, w) = generics.split_for_impl();
-        (quote!(#g), quote!(#types), quote!(#w))
+    let (_, types, _) = input.generics.split_for_impl();
+    let bounded = generics_of(&input.generics, &nn);
+    let (generics, _, bounds) = bounded.split_for_impl();
+    let tree = {
+        let mut generics = generics_of(&input.generics, &nn);
+        if !input.generics.params.is_empty() {
+            generics
+                .make_where_clause()
+                .predicates
+                .push(syn::parse_quote!(#name #types: ::core::clone::Clone));
+        }
+        let (generics, _, bounds) = generics.split_for_impl();
+        quote! {
+            impl #generics #nn::Tree for #name #types #bounds {
+                fn visit(&self, f: &mut dyn ::core::ops::FnMut(&#nn::Array)) {
+                    #nn::tree::visit(self, f);
+                }
+                fn map(
+                    &self,
+                    f: &mut dyn ::core::ops::FnMut(&#nn::Array) -> #nn::Result<#nn::Array>,
+                ) -> #nn::Result<Self> {
+                    #nn::tree::map(self, f)
+                }
+                fn sign(&self, signature: &mut #nn::Signature) {
+                    #nn::tree::sign(self, signature);
+                }
+            }
+        }
     };
     Ok(quote! {
-        impl #generics ::olivine_nn::Module for #name #types #bounds {
-            fn visit(
-                &mut self,
-                path: &str,
-                visitor: &mut dyn ::olivine_nn::Visitor,
-            ) -> ::olivine_nn::Result<()> {
+        impl #generics #nn::Module for #name #types #bounds {
+            fn visit(&mut self, path: &str, visitor: &mut dyn #nn::Visitor) -> #nn::Result<()> {
                 let _ = (path, &visitor);
                 #body
                 ::core::result::Result::Ok(())
             }
         }
+        #tree
     })
 }
 
+/// The parameters of a type, those that are types being modules.
+fn generics_of(generics: &Generics, nn: &Path) -> Generics {
+    let mut all = generics.clone();
+    for parameter in generics.type_params() {
+        let t = &parameter.ident;
+        all.make_where_clause().predicates.push(syn::parse_quote!(#t: #nn::Module));
+    }
+    all
+}
+
 /// One visit for each field that is not skipped.
-fn visits(fields: &Fields, place: impl Fn(&Member) -> Tokens) -> syn::Result<Vec<Tokens>> {
+fn visits(nn: &Path, fields: &Fields, place: impl Fn(&Member) -> Tokens) -> syn::Result<Vec<Tokens>> {
     let mut visits = Vec::new();
     for (at, field) in fields.iter().enumerate() {
-        if skipped(field)? {
+        let options = options(&field.attrs)?;
+        if options.skip {
             continue;
         }
         let member = member(at, field);
-        let name = match &member {
+        let name = options.name.unwrap_or_else(|| match &member {
             // A field called `type` is written `r#type` in Rust and `type` in a checkpoint.
             Member::Named(n) => n.to_string().trim_start_matches("r#").to_owned(),
             Member::Unnamed(i) => i.index.to_string(),
-        };
+        });
         let place = place(&member);
         visits.push(quote! {
-            ::olivine_nn::Module::visit(#place, &::olivine_nn::join(path, #name), visitor)?;
+            #nn::Module::visit(#place, &#nn::join(path, #name), visitor)?;
         });
     }
     Ok(visits)
@@ -105,16 +141,52 @@ fn bound(member: &Member) -> syn::Ident {
     }
 }
 
-fn skipped(field: &Field) -> syn::Result<bool> {
-    let mut skip = false;
-    for attribute in field.attrs.iter().filter(|a| a.path().is_ident("module")) {
+/// What attributes say.
+#[derive(Default)]
+struct Options {
+    skip: bool,
+    name: Option<String>,
+    nn: Option<Path>,
+}
+
+fn options(attributes: &[Attribute]) -> syn::Result<Options> {
+    let mut options = Options::default();
+    for attribute in attributes.iter().filter(|a| a.path().is_ident("module")) {
         attribute.parse_nested_meta(|meta| {
             if meta.path.is_ident("skip") {
-                skip = true;
-                return Ok(());
+                options.skip = true;
+            } else if meta.path.is_ident("name") {
+                options.name = Some(meta.value()?.parse::<LitStr>()?.value());
+            } else if meta.path.is_ident("crate") {
+                options.nn = Some(meta.value()?.parse::<LitStr>()?.parse()?);
+            } else {
+                return Err(meta.error("the options are `skip`, `name` and, on the type, `crate`"));
             }
-            Err(meta.error("the one option is `skip`"))
+            Ok(())
         })?;
     }
-    Ok(skip)
+    Ok(options)
+}
+
+/// Where the names of olivine-nn are for the crate that is being compiled: under `olivine::nn` if it depends on
+/// `olivine` alone. `#[module(crate = "…")]` says otherwise.
+fn library() -> Path {
+    let folder = std::env::var_os("CARGO_MANIFEST_DIR").map(std::path::PathBuf::from).unwrap_or_default();
+    let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
+    // A dependency is the start of a line (`olivine = …`, `olivine.workspace = …`) or the end of a table's name.
+    let depends = |name: &str| {
+        manifest.lines().map(str::trim).any(|line| {
+            let key = line.split(['=', ' ']).next().unwrap_or_default();
+            key == name
+                || key.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'))
+                || line
+                    .strip_suffix(']')
+                    .is_some_and(|table| table.ends_with(&format!("dependencies.{name}")))
+        })
+    };
+    if !depends("olivine-nn") && depends("olivine") {
+        syn::parse_quote!(::olivine::nn)
+    } else {
+        syn::parse_quote!(::olivine_nn)
+    }
 }

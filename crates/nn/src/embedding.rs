@@ -1,5 +1,6 @@
 //! The table of embeddings.
 
+use crate::init::Init;
 use crate::{Module, Visitor, Weight};
 use olivine_core::{Array, Dtype, Error, Result};
 
@@ -14,8 +15,15 @@ pub struct Embedding {
 }
 
 impl Embedding {
-    /// A table of zeros, to be loaded.
+    /// A table to be trained: normally distributed vectors of variance `1 / features`, drawn from the default random
+    /// key.
     pub fn new(ids: usize, features: usize) -> Result<Embedding> {
+        let draw = Init::Normal { mean: 0.0, std: (1.0 / features as f64).sqrt() };
+        Ok(Embedding { weight: draw.draw(&[ids, features])?.into(), dtype: None })
+    }
+
+    /// A table of zeros, to be loaded.
+    pub fn zeros(ids: usize, features: usize) -> Result<Embedding> {
         Ok(Embedding { weight: Weight::zeros(&[ids, features])?, dtype: None })
     }
 

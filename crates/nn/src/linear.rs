@@ -1,6 +1,7 @@
-//! The linear layer.
+//! Linear layers.
 
-use crate::{Module, Visitor, Weight};
+use crate::init::uniform_fan;
+use crate::{Module, Param, Visitor, Weight};
 use olivine_core::{Array, Dtype, Error, Result};
 
 /// `x @ weight.T + bias`.
@@ -9,13 +10,22 @@ pub struct Linear {
     /// `[out, in]`.
     pub weight: Weight,
     /// `[out]`.
-    pub bias: Option<Array>,
+    pub bias: Option<Param>,
 }
 
 impl Linear {
-    /// A layer of zeros, to be loaded.
+    /// A layer to be trained: weight and then bias are drawn uniformly within `1 / sqrt(input)`, from the default
+    /// random key.
     pub fn new(input: usize, output: usize, bias: bool) -> Result<Linear> {
-        let bias = if bias { Some(Array::zeros(&[output], Dtype::F32)?) } else { None };
+        let draw = uniform_fan(input);
+        let weight = Weight::from(draw.draw(&[output, input])?);
+        let bias = if bias { Some(draw.draw(&[output])?.into()) } else { None };
+        Ok(Linear { weight, bias })
+    }
+
+    /// A layer of zeros, to be loaded.
+    pub fn zeros(input: usize, output: usize, bias: bool) -> Result<Linear> {
+        let bias = if bias { Some(Array::zeros(&[output], Dtype::F32)?.into()) } else { None };
         Ok(Linear { weight: Weight::zeros(&[output, input])?, bias })
     }
 
@@ -48,5 +58,51 @@ impl Linear {
 impl Module for Linear {
     fn visit(&mut self, path: &str, visitor: &mut dyn Visitor) -> Result<()> {
         visitor.linear(path, self)
+    }
+}
+
+/// `y_k = sum_ij x1_i weight_kji x2_j + bias_k` of the last axes of two inputs.
+#[derive(Debug, Clone, Module)]
+pub struct Bilinear {
+    /// `[out, in2, in1]`.
+    pub weight: Param,
+    /// `[out]`.
+    pub bias: Option<Param>,
+}
+
+impl Bilinear {
+    /// Weight and then bias are drawn uniformly within `1 / sqrt(input1)`.
+    pub fn new(input1: usize, input2: usize, output: usize, bias: bool) -> Result<Bilinear> {
+        let draw = uniform_fan(input1);
+        let weight = draw.draw(&[output, input2, input1])?.into();
+        let bias = if bias { Some(draw.draw(&[output])?.into()) } else { None };
+        Ok(Bilinear { weight, bias })
+    }
+
+    /// `[..., in1]` and `[..., in2]` to `[..., out]`.
+    ///
+    /// # Errors
+    /// `Shape` when the inputs do not fit.
+    pub fn forward(&self, x1: &Array, x2: &Array) -> Result<Array> {
+        let [out, second, first] = self.weight.shape()[..] else {
+            return Err(Error::shape("bilinear", format!("a weight of shape {}", self.weight.shape())));
+        };
+        let fits = |x: &Array, n: usize| x.shape().last() == Some(&n);
+        let outer = |x: &Array| x.shape()[..x.rank().saturating_sub(1)].to_vec();
+        if !fits(x1, first) || !fits(x2, second) || outer(x1) != outer(x2) {
+            let msg = format!("takes {first} and {second} features, got {} and {}", x1.shape(), x2.shape());
+            return Err(Error::shape("bilinear", msg));
+        }
+        let mut shape = outer(x1);
+        let rows: usize = shape.iter().product();
+        // One product with all matrices at once; what it gives is a matrix per row, to be met by x2.
+        let weight = self.weight.reshape(&[out * second, first])?.t()?;
+        let partial = x1.reshape(&[rows, first])?.matmul(&weight)?.reshape(&[rows, out, second])?;
+        shape.push(out);
+        let y = partial.matmul(&x2.reshape(&[rows, second, 1])?)?.reshape(&shape)?;
+        match &self.bias {
+            Some(b) => y.add(b),
+            None => Ok(y),
+        }
     }
 }

@@ -115,8 +115,16 @@ impl Rope {
 
 /// The frequencies follow from a model's settings; they are no parameters.
 impl Module for Rope {
-    fn visit(&mut self, _: &str, _: &mut dyn Visitor) -> Result<()> {
-        Ok(())
+    fn visit(&mut self, path: &str, visitor: &mut dyn Visitor) -> Result<()> {
+        visitor.setting(path, &self.dims.to_le_bytes())?;
+        visitor.setting(path, &[u8::from(self.traditional)])?;
+        for factor in [self.base, self.scale, self.amplitude] {
+            visitor.setting(path, &factor.to_le_bytes())?;
+        }
+        match &self.freqs {
+            Some(freqs) => visitor.setting(path, &freqs.to_bytes()?),
+            None => Ok(()),
+        }
     }
 }
 

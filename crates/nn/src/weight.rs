@@ -1,13 +1,14 @@
 //! The matrix of a layer, in whichever form it is kept.
 
+use crate::Param;
 use olivine_core::op::Affine;
 use olivine_core::{Array, Dtype, Error, Result, Shape};
 
 /// A matrix `[out, in]`, dense or packed.
 #[derive(Debug, Clone)]
 pub enum Weight {
-    /// Floats.
-    Dense(Array),
+    /// Floats, the one form that is trained.
+    Dense(Param),
     /// Small integers with a scale and a bias for each group; see [`Affine`].
     Packed(Packed),
 }
@@ -25,10 +26,16 @@ pub struct Packed {
     pub spec: Affine,
 }
 
+impl From<Array> for Weight {
+    fn from(array: Array) -> Weight {
+        Weight::Dense(Param::new(array))
+    }
+}
+
 impl Weight {
     /// Zeros that take no memory, to be replaced by loading.
     pub fn zeros(shape: &[usize]) -> Result<Weight> {
-        Array::zeros(shape, Dtype::F32).map(Weight::Dense)
+        Array::zeros(shape, Dtype::F32).map(Weight::from)
     }
 
     /// The shape of the matrix, unpacked.
@@ -65,7 +72,7 @@ impl Weight {
     /// (the first axis), and nothing else: rows are packed one by one.
     pub fn map_rows(&self, f: impl Fn(&Array) -> Result<Array>) -> Result<Weight> {
         Ok(match self {
-            Weight::Dense(w) => Weight::Dense(f(w)?),
+            Weight::Dense(w) => Weight::from(f(w)?),
             Weight::Packed(p) => Weight::Packed(Packed {
                 words: f(&p.words)?,
                 scales: f(&p.scales)?,

@@ -28,7 +28,7 @@ impl MadeUp {
 }
 
 impl Visitor for MadeUp {
-    fn param(&mut self, _: &str, array: &mut Array) -> Result<()> {
+    fn array(&mut self, _: &str, array: &mut Array) -> Result<()> {
         *array = if array.shape().rank() == 1 {
             Array::ones(array.shape(), Dtype::BF16)?
         } else {
@@ -40,7 +40,7 @@ impl Visitor for MadeUp {
     fn linear(&mut self, _: &str, layer: &mut Linear) -> Result<()> {
         let (input, output) = layer.dims();
         layer.weight = match self.packing {
-            None => Weight::Dense(MadeUp::normal(&[output, input], 0.02)?),
+            None => Weight::from(MadeUp::normal(&[output, input], 0.02)?),
             Some(spec) => {
                 let words = random::bits(&[output, spec.words(input)], 4, None)?;
                 let scales = MadeUp::normal(&[output, input / spec.group], 0.002)?;

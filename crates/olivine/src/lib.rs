@@ -61,3 +61,8 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/transforms.md")]
 struct TransformsPage;
+
+/// Runs the program of the page on training.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/training.md")]
+struct Training;

@@ -264,7 +264,10 @@ impl<'de> Deserialize<'de> for RawHeader {
                         return Err(twice(&key));
                     }
                     let entry = if key == METADATA {
-                        RawEntry::Metadata(map.next_value::<Texts>()?.0)
+                        // MLX writes `null` for no text.
+                        RawEntry::Metadata(
+                            map.next_value::<Option<Texts>>()?.map_or_else(BTreeMap::new, |t| t.0),
+                        )
                     } else {
                         RawEntry::Tensor(map.next_value()?)
                     };

@@ -1,6 +1,6 @@
 //! Products of matrices, batched over leading axes.
 
-use super::{Grad, Meta, Metas, Op, one};
+use super::{Grad, Meta, Metas, Op, View, one};
 use crate::shape::Shape;
 use crate::{Array, Dtype, Error, Result};
 use serde::{Deserialize, Serialize};
@@ -152,10 +152,31 @@ impl Matmul {
 
 fn transpose(op: &Op, inputs: &[Array], cotangents: &[Option<Array>], i: usize) -> Result<Option<Array>> {
     let Some(c) = &cotangents[0] else { return Ok(None) };
-    let other = inputs[1 - i].swapaxes(-1, -2)?;
-    let other = if other.dtype().is_complex() { other.conjugate()? } else { other };
+    let other = &inputs[1 - i];
+    let other = if other.dtype().is_complex() { other.conjugate()? } else { other.clone() };
+    if i == 1 && is_transposed(&inputs[1]) {
+        // The weights of a layer. Their gradient comes out as they lie in memory, so that the steps of optimizers
+        // read it from end to end.
+        let product = Array::from_op(op.clone(), &[c.swapaxes(-1, -2)?, other])?;
+        return product.swapaxes(-1, -2).map(Some);
+    }
+    let other = other.swapaxes(-1, -2)?;
     let pair = if i == 0 { [c.clone(), other] } else { [other, c.clone()] };
     Array::from_op(op.clone(), &pair).map(Some)
+}
+
+/// Whether an array is another one with its last two axes swapped.
+fn is_transposed(a: &Array) -> bool {
+    let Op::View(View::Transpose(perm)) = a.op() else { return false };
+    let n = perm.len();
+    n >= 2 && perm.iter().enumerate().all(|(i, &p)| {
+        let swapped = match n - i {
+            1 => n - 2,
+            2 => n - 1,
+            _ => i,
+        };
+        usize::from(p) == swapped
+    })
 }
 
 /// A batch of left sides for one right side is one product with more rows.

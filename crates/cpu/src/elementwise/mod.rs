@@ -88,13 +88,15 @@ pub(crate) fn launch(ctx: &mut EvalCtx<'_>, queue: &Arc<HostQueue>, expr: &Expr)
         sources.push((Ptr::of(mem), layout));
     }
     let mut results: SmallVec<[Ptr; 1]> = SmallVec::new();
-    let (first, donor) = ctx.alloc_or_reuse(0)?;
-    results.push(Ptr::of(first));
-    // Only the first result takes over memory: an argument has only one to give.
-    for i in 1..ctx.outs.len() {
-        results.push(Ptr::of(ctx.alloc(i)?));
+    let mut donors: SmallVec<[Option<usize>; 1]> = SmallVec::new();
+    for i in 0..ctx.outs.len() {
+        // An argument has its memory to give once, and not when it is a result itself.
+        let free = |k: usize| !donors.contains(&Some(k)) && !expr.outputs.contains(&(k as u16));
+        let (memory, donor) = ctx.alloc_or_reuse_of(i, free)?;
+        results.push(Ptr::of(memory));
+        donors.push(donor);
     }
-    let program = Program::new(ctx.op.name(), expr, sources, results, donor.is_some(), n)?;
+    let program = Program::new(ctx.op.name(), expr, sources, results, &donors, n)?;
     let sent = queue.send(ctx.op.name(), move || {
         // SAFETY: the task of this launch: arguments are complete, results are nobody else's, and all of
         // them hold `n` elements.

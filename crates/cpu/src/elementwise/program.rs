@@ -102,8 +102,8 @@ struct Home {
 }
 
 impl Program {
-    /// The program of `expr` on `n` elements of arguments at `sources`, writing to `results`. When `shared`,
-    /// the first result lies where an argument does.
+    /// The program of `expr` on `n` elements of arguments at `sources`, writing to `results`. A result lies where the
+    /// argument does that `donors` has for it.
     ///
     /// # Errors
     /// `Unsupported` for an instruction on types that its rule refuses.
@@ -112,11 +112,12 @@ impl Program {
         expr: &Expr,
         sources: SmallVec<[(Ptr, Strided); 4]>,
         results: SmallVec<[Ptr; 1]>,
-        shared: bool,
+        donors: &[Option<usize>],
         n: usize,
     ) -> Result<Program> {
         // A line that an argument was just read from is in the cache already.
-        let streams = !shared && expr.outputs.iter().all(|&o| n * expr.dtype(o).size() >= convert::STREAM);
+        let streams = donors.iter().all(Option::is_none)
+            && expr.outputs.iter().all(|&o| n * expr.dtype(o).size() >= convert::STREAM);
         let program = Program {
             constants: SmallVec::new(),
             feeds: SmallVec::new(),
@@ -178,7 +179,8 @@ impl Program {
             // Straight into the result, unless that would overwrite an argument that is still read, or the
             // result is stored in another form than it is computed in.
             let direct = (0..outs.len()).find(|&k| {
-                expr.outputs[k] == value && !is_half(inst.dtype) && !(shared && k == 0 || streams)
+                let read_later = donors[k].is_some_and(|d| last[d] >= i);
+                expr.outputs[k] == value && !is_half(inst.dtype) && !read_later && !streams
             });
             let home = match direct {
                 Some(k) => {
@@ -222,8 +224,7 @@ impl Program {
     ///
     /// # Safety
     /// Arguments and results that the program was built for hold `n` elements each, complete and not
-    /// changed by others meanwhile; results overlap no argument, except the first one where the program
-    /// was told so.
+    /// changed by others meanwhile; results overlap no argument but the donors that the program was told of.
     pub(super) unsafe fn run(&self, n: usize) {
         let tiles = n.div_ceil(TILE);
         if tiles <= 1 {

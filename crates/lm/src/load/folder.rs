@@ -109,6 +109,6 @@ fn pack(mut arrays: BTreeMap<String, Array>, config: &Value) -> Result<Weights> 
             .map_err(|e| Error::value(OP, format!("{owner}: {e}")))?;
         weights.insert(format!("{owner}.weight"), Weight::Packed(packed));
     }
-    weights.extend(arrays.into_iter().map(|(name, a)| (name, Weight::Dense(a))));
+    weights.extend(arrays.into_iter().map(|(name, a)| (name, Weight::from(a))));
     Ok(weights)
 }

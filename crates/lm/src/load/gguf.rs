@@ -270,7 +270,7 @@ fn weights(r: &Reader<'_>, names: &Names, config: &Map<String, Value>) -> Result
             continue;
         }
         let weight = match r.file.tensor(theirs)? {
-            Tensor::Dense(a) => Weight::Dense(a),
+            Tensor::Dense(a) => Weight::from(a),
             Tensor::Affine { w, scales, biases, group, bits, .. } => {
                 Weight::Packed(Packed { words: w, scales, biases, spec: Affine { group, bits } })
             }
@@ -293,7 +293,7 @@ fn weights(r: &Reader<'_>, names: &Names, config: &Map<String, Value>) -> Result
         if let Weight::Dense(a) = w
             && a.dtype().is_float()
         {
-            *a = a.astype(Dtype::F32)?;
+            a.set(a.astype(Dtype::F32)?);
         }
     }
     Ok((weights, Dtype::F32))

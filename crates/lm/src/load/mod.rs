@@ -173,7 +173,7 @@ fn drop_redundant(weights: &mut Weights, model: &mut dyn LanguageModel) -> Resul
 struct FirstEmbedding(Option<Dtype>);
 
 impl olivine_nn::Visitor for FirstEmbedding {
-    fn param(&mut self, _: &str, _: &mut olivine_core::Array) -> Result<()> {
+    fn array(&mut self, _: &str, _: &mut olivine_core::Array) -> Result<()> {
         Ok(())
     }
 

@@ -115,7 +115,7 @@ impl Config {
     }
 }
 
-#[derive(Module)]
+#[derive(Clone, Module)]
 struct Attention {
     q_proj: Linear,
     k_proj: Linear,
@@ -133,10 +133,10 @@ impl Attention {
     fn new(c: &Config, local: bool) -> Result<Self> {
         let (q, kv) = (c.num_attention_heads * c.head_dim, c.num_key_value_heads * c.head_dim);
         Ok(Self {
-            q_proj: Linear::new(c.hidden_size, q, c.attention_bias)?,
-            k_proj: Linear::new(c.hidden_size, kv, c.attention_bias)?,
-            v_proj: Linear::new(c.hidden_size, kv, c.attention_bias)?,
-            o_proj: Linear::new(q, c.hidden_size, c.attention_bias)?,
+            q_proj: Linear::zeros(c.hidden_size, q, c.attention_bias)?,
+            k_proj: Linear::zeros(c.hidden_size, kv, c.attention_bias)?,
+            v_proj: Linear::zeros(c.hidden_size, kv, c.attention_bias)?,
+            o_proj: Linear::zeros(q, c.hidden_size, c.attention_bias)?,
             q_norm: RmsNorm::new(c.head_dim, c.rms_norm_eps)?,
             k_norm: RmsNorm::new(c.head_dim, c.rms_norm_eps)?,
             rope: c.rope(local)?,
@@ -160,7 +160,7 @@ impl Attention {
     }
 }
 
-#[derive(Module)]
+#[derive(Clone, Module)]
 struct Mlp {
     gate_proj: Linear,
     up_proj: Linear,
@@ -170,9 +170,9 @@ struct Mlp {
 impl Mlp {
     fn new(c: &Config) -> Result<Self> {
         Ok(Self {
-            gate_proj: Linear::new(c.hidden_size, c.intermediate_size, false)?,
-            up_proj: Linear::new(c.hidden_size, c.intermediate_size, false)?,
-            down_proj: Linear::new(c.intermediate_size, c.hidden_size, false)?,
+            gate_proj: Linear::zeros(c.hidden_size, c.intermediate_size, false)?,
+            up_proj: Linear::zeros(c.hidden_size, c.intermediate_size, false)?,
+            down_proj: Linear::zeros(c.intermediate_size, c.hidden_size, false)?,
         })
     }
 
@@ -182,7 +182,7 @@ impl Mlp {
     }
 }
 
-#[derive(Module)]
+#[derive(Clone, Module)]
 struct Block {
     self_attn: Attention,
     mlp: Mlp,
@@ -215,7 +215,7 @@ impl Block {
     }
 }
 
-#[derive(Module)]
+#[derive(Clone, Module)]
 struct Backbone {
     embed_tokens: Embedding,
     layers: Vec<Block>,
@@ -223,7 +223,7 @@ struct Backbone {
 }
 
 /// The model.
-#[derive(Module)]
+#[derive(Clone, Module)]
 pub struct Gemma3 {
     model: Backbone,
     lm_head: Option<Linear>,
@@ -238,11 +238,11 @@ impl Gemma3 {
         c.check()?;
         let layers = (0..c.num_hidden_layers).map(|i| Block::new(c, c.is_local(i)));
         let model = Backbone {
-            embed_tokens: Embedding::new(c.vocab_size, c.hidden_size)?,
+            embed_tokens: Embedding::zeros(c.vocab_size, c.hidden_size)?,
             layers: layers.collect::<Result<_>>()?,
             norm: RmsNorm::new(c.hidden_size, c.rms_norm_eps)?,
         };
-        let head = (!c.tie_word_embeddings).then(|| Linear::new(c.hidden_size, c.vocab_size, false));
+        let head = (!c.tie_word_embeddings).then(|| Linear::zeros(c.hidden_size, c.vocab_size, false));
         Ok(Self {
             model,
             lm_head: head.transpose()?,
@@ -303,7 +303,7 @@ pub fn sanitize(weights: Weights) -> Result<Weights> {
             // In float32, as the reference does: near one a bfloat16 has only two digits.
             Weight::Dense(w) if name.ends_with("norm.weight") => {
                 let w = w.astype(Dtype::F32)?;
-                Weight::Dense(w.add(&w.scalar_like(1.0))?)
+                Weight::from(w.add(&w.scalar_like(1.0))?)
             }
             w => w,
         };

@@ -72,7 +72,7 @@ impl Config {
     }
 }
 
-#[derive(Module)]
+#[derive(Clone, Module)]
 struct Attention {
     q_proj: Linear,
     k_proj: Linear,
@@ -89,10 +89,10 @@ impl Attention {
         let (hidden, head) = (c.hidden_size, c.head_dim());
         let (q, kv) = (c.num_attention_heads * head, c.kv_heads() * head);
         Ok(Self {
-            q_proj: Linear::new(hidden, q, c.attention_bias)?,
-            k_proj: Linear::new(hidden, kv, c.attention_bias)?,
-            v_proj: Linear::new(hidden, kv, c.attention_bias)?,
-            o_proj: Linear::new(q, hidden, c.attention_bias)?,
+            q_proj: Linear::zeros(hidden, q, c.attention_bias)?,
+            k_proj: Linear::zeros(hidden, kv, c.attention_bias)?,
+            v_proj: Linear::zeros(hidden, kv, c.attention_bias)?,
+            o_proj: Linear::zeros(q, hidden, c.attention_bias)?,
             rope: c.rope.build(head, 10_000.0, c.max_position_embeddings)?,
             heads: c.num_attention_heads,
             kv_heads: c.kv_heads(),
@@ -114,7 +114,7 @@ impl Attention {
     }
 }
 
-#[derive(Module)]
+#[derive(Clone, Module)]
 struct Mlp {
     gate_proj: Linear,
     up_proj: Linear,
@@ -124,9 +124,9 @@ struct Mlp {
 impl Mlp {
     fn new(c: &Config) -> Result<Self> {
         Ok(Self {
-            gate_proj: Linear::new(c.hidden_size, c.intermediate_size, c.mlp_bias)?,
-            up_proj: Linear::new(c.hidden_size, c.intermediate_size, c.mlp_bias)?,
-            down_proj: Linear::new(c.intermediate_size, c.hidden_size, c.mlp_bias)?,
+            gate_proj: Linear::zeros(c.hidden_size, c.intermediate_size, c.mlp_bias)?,
+            up_proj: Linear::zeros(c.hidden_size, c.intermediate_size, c.mlp_bias)?,
+            down_proj: Linear::zeros(c.intermediate_size, c.hidden_size, c.mlp_bias)?,
         })
     }
 
@@ -136,7 +136,7 @@ impl Mlp {
     }
 }
 
-#[derive(Module)]
+#[derive(Clone, Module)]
 struct Block {
     self_attn: Attention,
     mlp: Mlp,
@@ -162,7 +162,7 @@ impl Block {
     }
 }
 
-#[derive(Module)]
+#[derive(Clone, Module)]
 struct Backbone {
     embed_tokens: Embedding,
     layers: Vec<Block>,
@@ -170,7 +170,7 @@ struct Backbone {
 }
 
 /// The model.
-#[derive(Module)]
+#[derive(Clone, Module)]
 pub struct Llama {
     model: Backbone,
     lm_head: Option<Linear>,
@@ -182,11 +182,11 @@ impl Llama {
     pub fn new(c: &Config) -> Result<Self> {
         c.check()?;
         let model = Backbone {
-            embed_tokens: Embedding::new(c.vocab_size, c.hidden_size)?,
+            embed_tokens: Embedding::zeros(c.vocab_size, c.hidden_size)?,
             layers: (0..c.num_hidden_layers).map(|_| Block::new(c)).collect::<Result<_>>()?,
             norm: RmsNorm::new(c.hidden_size, c.rms_norm_eps)?,
         };
-        let head = (!c.tie_word_embeddings).then(|| Linear::new(c.hidden_size, c.vocab_size, false));
+        let head = (!c.tie_word_embeddings).then(|| Linear::zeros(c.hidden_size, c.vocab_size, false));
         Ok(Self { model, lm_head: head.transpose()?, window: c.sliding_window })
     }
 }

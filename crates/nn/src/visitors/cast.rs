@@ -6,7 +6,7 @@ use olivine_core::{Array, Dtype, Error, Result};
 struct Cast(Dtype);
 
 impl Visitor for Cast {
-    fn param(&mut self, _: &str, array: &mut Array) -> Result<()> {
+    fn array(&mut self, _: &str, array: &mut Array) -> Result<()> {
         if array.dtype().is_float() {
             *array = array.astype(self.0)?;
         }
@@ -36,7 +36,7 @@ pub fn cast(module: &mut (impl Module + ?Sized), dtype: Dtype) -> Result<()> {
 struct Activations(Dtype);
 
 impl Visitor for Activations {
-    fn param(&mut self, _: &str, _: &mut Array) -> Result<()> {
+    fn array(&mut self, _: &str, _: &mut Array) -> Result<()> {
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use olivine_core::{Array, Result};
 struct Names(Vec<(String, Array)>);
 
 impl Visitor for Names {
-    fn param(&mut self, path: &str, array: &mut Array) -> Result<()> {
+    fn array(&mut self, path: &str, array: &mut Array) -> Result<()> {
         self.0.push((path.to_owned(), array.clone()));
         Ok(())
     }
@@ -22,7 +22,7 @@ pub fn parameters(module: &mut (impl Module + ?Sized)) -> Result<Vec<(String, Ar
 struct Count(usize);
 
 impl Visitor for Count {
-    fn param(&mut self, _: &str, array: &mut Array) -> Result<()> {
+    fn array(&mut self, _: &str, array: &mut Array) -> Result<()> {
         self.0 += array.size();
         Ok(())
     }

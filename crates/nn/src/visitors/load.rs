@@ -1,9 +1,11 @@
 //! Parameters from a checkpoint.
 
+use crate::visitors::parameters;
 use crate::{Module, Visitor, Weight, join};
-use olivine_core::{Array, Error, Result, Shape};
+use olivine_core::{Array, Error, Result, Shape, io};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::path::Path;
 
 /// The parameters of a checkpoint by name. A packed weight is one entry, under the name that its dense form
 /// has.
@@ -67,9 +69,9 @@ impl Load {
 }
 
 impl Visitor for Load {
-    fn param(&mut self, path: &str, array: &mut Array) -> Result<()> {
+    fn array(&mut self, path: &str, array: &mut Array) -> Result<()> {
         match self.take(path, &array.shape().clone()) {
-            Some(Weight::Dense(a)) => *array = a,
+            Some(Weight::Dense(a)) => *array = Array::clone(&a),
             Some(Weight::Packed(_)) => {
                 return Err(Error::value(
                     "load_weights",
@@ -82,11 +84,33 @@ impl Visitor for Load {
     }
 
     fn weight(&mut self, owner: &str, weight: &mut Weight) -> Result<()> {
-        if let Some(w) = self.take(&join(owner, "weight"), &weight.shape()) {
+        if let Some(mut w) = self.take(&join(owner, "weight"), &weight.shape()) {
+            if let (Weight::Dense(new), Weight::Dense(old)) = (&mut w, &*weight) {
+                new.set_frozen(old.is_frozen());
+            }
             *weight = w;
         }
         Ok(())
     }
+}
+
+/// Writes all arrays of a model to a safetensors file, under their names.
+///
+/// # Errors
+/// `Io` when the file cannot be written; whatever evaluation gives.
+pub fn save_file(module: &mut (impl Module + ?Sized), path: impl AsRef<Path>) -> Result<()> {
+    let arrays = parameters(module)?.into_iter().collect();
+    io::save_safetensors(path, &arrays, &BTreeMap::new())
+}
+
+/// Replaces every array of a model by that of the same name in a safetensors file. Packed weights are put together
+/// by the loaders of language models.
+///
+/// # Errors
+/// `Io` when the file cannot be read; as for [`load_weights`].
+pub fn load_file(module: &mut (impl Module + ?Sized), path: impl AsRef<Path>) -> Result<()> {
+    let file = io::load_safetensors(path)?;
+    load_weights(module, file.tensors.into_iter().map(|(name, a)| (name, Weight::from(a))).collect())
 }
 
 #[cfg(test)]
@@ -97,12 +121,12 @@ mod tests {
     use olivine_core::op::Affine;
 
     fn dense(shape: &[usize]) -> Weight {
-        Weight::Dense(Array::zeros(shape, Dtype::F16).unwrap())
+        Array::zeros(shape, Dtype::F16).unwrap().into()
     }
 
     #[test]
     fn one_error_names_all_that_is_wrong() {
-        let mut layers = vec![Linear::new(4, 2, true).unwrap(), Linear::new(2, 3, false).unwrap()];
+        let mut layers = vec![Linear::zeros(4, 2, true).unwrap(), Linear::zeros(2, 3, false).unwrap()];
         let given = [("0.weight", dense(&[2, 4])), ("1.weight", dense(&[2, 3])), ("2.weight", dense(&[1]))];
         let given: Weights = given.into_iter().map(|(n, w)| (n.to_owned(), w)).collect();
         let e = load_weights(&mut layers, given).unwrap_err();
@@ -122,7 +146,7 @@ mod tests {
             biases: zeros(&[3, 2], Dtype::F16),
             spec: Affine { group: 32, bits: 4 },
         });
-        let mut layer = Linear::new(64, 3, false).unwrap();
+        let mut layer = Linear::zeros(64, 3, false).unwrap();
         load_weights(&mut layer, Weights::from([("weight".to_owned(), packed)])).unwrap();
         assert_eq!(layer.dims(), (64, 3));
         assert_eq!(crate::visitors::count(&mut layer).unwrap(), 192);

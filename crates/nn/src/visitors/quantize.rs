@@ -10,7 +10,7 @@ struct Quantize<F> {
 }
 
 impl<F: Fn(&str) -> bool> Visitor for Quantize<F> {
-    fn param(&mut self, _: &str, _: &mut Array) -> Result<()> {
+    fn array(&mut self, _: &str, _: &mut Array) -> Result<()> {
         Ok(())
     }
 

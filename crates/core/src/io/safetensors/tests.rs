@@ -102,6 +102,14 @@ fn values_are_those_of_the_bytes() {
 }
 
 #[test]
+fn no_text_may_be_written_as_null_as_mlx_does() {
+    let header = r#"{"__metadata__":null,"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}"#;
+    let parsed = Header::parse(&file_of(header, &[1, 2])).unwrap();
+    assert!(parsed.metadata.is_empty());
+    assert_eq!(parsed.tensors.len(), 1);
+}
+
+#[test]
 fn misaligned_data_is_copied_when_first_read() {
     let dir = Folder::new("safetensors");
     let header = r#"{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"f":{"dtype":"F32","shape":[2],"data_offsets":[1,9]}}"#;
