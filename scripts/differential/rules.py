@@ -3,6 +3,7 @@
 import re
 
 ROUNDING = "values of one type that NumPy computes as Olivine does: precision, NaN and ends of the type"
+LACKING = "functions that MLX lacks, computed as by NumPy and SciPy"
 # What MLX refuses and Olivine computes: function, words of MLX's refusal, rule.
 REFUSED = [
     ("nan_to_num", "Does not yet support given type", "nan_to_num of float64 and complex numbers"),
@@ -29,6 +30,8 @@ def explain(call, ours, theirs, what, numpy_agrees):
     types = {v["dtype"] for v in call["args"] if isinstance(v, dict) and "data" in v}
     if what.startswith("MLX refuses"):
         refused = theirs.get("error", "")
+        if "has no attribute" in refused and numpy_agrees:
+            return LACKING
         return next((rule for n, words, rule in REFUSED if re.fullmatch(n, name) and words in refused), None)
     if name.startswith("conv_transpose") and what.startswith("shape") and reaches_less(call):
         return "transposed convolutions padded beyond the reach of their kernel"
