@@ -223,13 +223,13 @@ def more_arrangements(one, square, integers):
     yield call("flip", square, axis=1), np.flip
     yield call("meshgrid", array(shape=[1024]), array(shape=[1024]), indexing="xy"), None
     yield call("as_strided", one, shape=[1024, 1024], strides=[1, 1024], offset=0), None
-    yield call("view", one, {"dtype": "int32"}), None
+    yield call("view", one, dtype={"dtype": "int32"}), None
     for name in "atleast_1d atleast_2d atleast_3d".split():
         yield call(name, one), None
     yield call("minmax", one), None
     yield call("count_nonzero", one), np.count_nonzero
-    yield call("quantile", one, 0.3), np.quantile
-    yield call("percentile", one, 30.0), np.percentile
+    yield call("quantile", one, q=0.3), np.quantile
+    yield call("percentile", one, q=30.0), np.percentile
     yield call("cov", array(shape=[64, 1 << 14])), np.cov
     yield call("diff", one, axis=0), np.diff
     yield call("trace", square), np.trace

@@ -30,6 +30,12 @@ def dequantize(words, scales=None, biases=None, group_size=64, bits=4, mode="aff
     return (values * factors[..., None]).reshape(len(words), -1)
 
 
+def gather_qmm(x, w, lhs_indices, rhs_indices, scales, biases, group_size, bits):
+    """Products with packed matrices that are chosen."""
+    matrices = [dequantize(*parts, group_size, bits) for parts in zip(w, scales, biases)]
+    return np.stack([x[int(i)] @ matrices[int(j)].T for i, j in zip(lhs_indices, rhs_indices)])
+
+
 OTHER = {
     "erf": sp.erf,
     "erfinv": sp.erfinv,
@@ -38,6 +44,9 @@ OTHER = {
     "logsumexp": lambda x, axis=None, keepdims=False: sp.logsumexp(x, axis=axis, keepdims=keepdims),
     "softmax": lambda x, axis=None: sp.softmax(x, axis=axis),
     "count_nonzero": np.count_nonzero,
+    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
+    "pow": np.power, "atan2": np.arctan2,
+    "gather_qmm": gather_qmm,
     "addmm": lambda c, a, b, alpha=1.0, beta=1.0: alpha * (a @ b) + beta * c,
     "einsum": lambda *x, subscripts: np.einsum(subscripts, *x),
     "linspace": lambda start, stop, num: np.linspace(start, stop, num),

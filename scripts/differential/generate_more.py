@@ -142,8 +142,9 @@ def eights(m):
             return call("from_fp8", array(bits, "uint8"), dtype={"dtype": m.pick(["float32", "float16", "bfloat16"])})
         case "qqmm":
             rows, groups = int(m.rng.integers(1, 9)), 2 * int(m.rng.integers(1, 3))
-            w = m.array([rows, 32 * groups], "float32", -1, 1, 0)
-            return call("qqmm", m.array([1, 32 * groups], "float32", -1, 1, 0), w, mode=m.pick(["nvfp4", "mxfp8"]))
+            words = array(m.rng.integers(0, 2**32, [rows, 4 * groups]), "uint32")
+            scales = array(m.rng.integers(40, 64, [rows, 2 * groups]), "uint8")
+            return call("qqmm", m.array([1, 32 * groups], "float32", -1, 1, 0), words, scales=scales, mode="nvfp4")
         case name:
             group, bits, many = m.pick([32, 64]), m.pick([2, 4, 8]), int(m.rng.integers(1, 4))
             rows, groups = int(m.rng.integers(1, 9)), int(m.rng.integers(1, 4))
@@ -159,7 +160,7 @@ def eights(m):
 def choices(m):
     """Draws that depend on arrays."""
     key = array(m.rng.integers(0, 2**31, 2), "uint32")
-    match m.pick(["categorical", "categorical", "permutation", "multivariate_normal", "randint"]):
+    match m.pick(["categorical", "categorical", "permutation", "uniform", "randint"]):
         case "categorical":
             shape = m.shape(1, 3, 0)
             more = {"num_samples": m.pick([None, 3])} if m.chance(0.5) else {"axis": m.axis(shape)}
@@ -171,8 +172,7 @@ def choices(m):
             kind = {"dtype": m.pick(["int32", "uint32", "int16", "uint8"])}
             return call("random.randint", int(m.rng.integers(0, 9)), int(m.rng.integers(10, 99)), shape=m.shape(), dtype=kind, key=key)
         case _:
-            # One normal number each, with a diagonal covariance, whose decomposition has no choice of signs.
-            return call("random.uniform", array(-1.0, "float32"), array(3.0, "float32"), shape=m.shape(), key=key)
+            return call("random.uniform", low=m.pick([0.0, -1.0]), high=m.pick([1.0, 3.0]), shape=m.shape(), key=key)
 
 
 def networks(m):
@@ -206,7 +206,7 @@ def beyond(m):
             return call(name, start=m.pick([0.0, -1.5]), stop=m.pick([1.0, 2.25]), num=n)
         case "quantile" | "percentile":
             q = m.rng.random() * (1 if name == "quantile" else 100)
-            return call(name, x, float(q), method=m.pick(["linear", "lower", "higher", "midpoint", "nearest"]))
+            return call(name, x, q=float(q), method=m.pick(["linear", "lower", "higher", "midpoint", "nearest"]))
         case "cov":
             return call(name, m.array([int(m.rng.integers(1, 5)), n], x["dtype"], special=0), rowvar=m.pick([True, False]))
         case "bincount":

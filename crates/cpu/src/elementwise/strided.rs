@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn ranges_of_any_layout_come_in_row_major_order() {
-        let base: Vec<u32> = (0..120).collect();
+        let base: Vec<u32> = (0..240).collect();
         let dense = Layout::contiguous(Shape::new(&[2, 3, 4, 5]));
         let narrow = dense.slice(&[0, 1, 0, 4], &[1, 1, 2, -2], &Shape::new(&[2, 2, 2, 3]));
         let wide = Layout::contiguous(Shape::new(&[3, 1])).broadcast(&Shape::new(&[2, 3, 4]));
@@ -259,6 +259,9 @@ mod tests {
             narrow,
             wide,
             Layout::splat(Shape::new(&[4, 2])),
+            // Rows that are copied in blocks.
+            Layout::contiguous(Shape::new(&[3, 80])).slice(&[0, 8], &[1, 1], &Shape::new(&[3, 16])),
+            Layout::contiguous(Shape::new(&[3, 1])).broadcast(&Shape::new(&[3, 64])),
             Layout::contiguous(Shape::scalar()),
         ] {
             let n = layout.elements();
