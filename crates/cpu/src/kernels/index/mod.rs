@@ -37,7 +37,11 @@ pub fn gather(
     indices: &[Operand<'_>],
     out: &mut [u8],
 ) -> Result<()> {
-    let op = "gather";
+    // The name that users call it by: one element along one axis, all of the others.
+    let op = match axes {
+        [a] if (*a as usize) < x.layout.shape().rank() && *sizes == x.layout.shape().with(*a as usize, 1) => "take",
+        _ => "gather",
+    };
     let strides = x.layout.strides();
     let starts = window_starts(op, x.layout.shape(), strides, axes, sizes, indices)?;
     let window = collapse_shape(sizes, [strides]);

@@ -266,7 +266,7 @@ fn what_is_out_of_range_is_named_and_nothing_is_written() {
         assert!(matches!(take_along(0, &x, &index, taken.mut_slice()), Err(Error::Index { .. })));
         assert!(matches!(
             gather(&[0], &Shape::new(&[1]), &x, &[index], taken.mut_slice()),
-            Err(Error::Index { op: "gather", .. })
+            Err(Error::Index { op: "take", .. })
         ));
     }
     let huge = Bytes::from(&[u64::MAX, 0]);
