@@ -10,7 +10,8 @@ SAME = """abs negative sign ceil floor sqrt square reciprocal exp expm1 log log2
 arctan sinh cosh tanh arcsinh arccosh arctanh logical_not isnan isinf isfinite isposinf isneginf degrees radians trunc
 add subtract multiply divide floor_divide remainder power maximum minimum arctan2 logaddexp equal not_equal less
 less_equal greater greater_equal logical_and logical_or bitwise_and bitwise_or bitwise_xor where sum prod max min all
-any mean var std median cumsum cumprod argmax argmin sort matmul inner outer kron nan_to_num isclose""".split()
+any mean var std median cumsum cumprod argmax argmin sort matmul inner outer kron nan_to_num isclose hypot copysign
+logspace quantile percentile cov bincount digitize interp isin flatnonzero argwhere divmod real imag""".split()
 E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
 BYTES = np.arange(256)
 SIGN, EXPONENT, MANTISSA = 1 - 2.0 * (BYTES >> 7), BYTES >> 3 & 15, BYTES & 7
@@ -29,6 +30,12 @@ def dequantize(words, scales=None, biases=None, group_size=64, bits=4, mode="aff
     return (values * factors[..., None]).reshape(len(words), -1)
 
 
+def gather_qmm(x, w, lhs_indices, rhs_indices, scales, biases, group_size, bits):
+    """Products with packed matrices that are chosen."""
+    matrices = [dequantize(*parts, group_size, bits) for parts in zip(w, scales, biases)]
+    return np.stack([x[int(i)] @ matrices[int(j)].T for i, j in zip(lhs_indices, rhs_indices)])
+
+
 OTHER = {
     "erf": sp.erf,
     "erfinv": sp.erfinv,
@@ -37,6 +44,9 @@ OTHER = {
     "logsumexp": lambda x, axis=None, keepdims=False: sp.logsumexp(x, axis=axis, keepdims=keepdims),
     "softmax": lambda x, axis=None: sp.softmax(x, axis=axis),
     "count_nonzero": np.count_nonzero,
+    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
+    "pow": np.power, "atan2": np.arctan2,
+    "gather_qmm": gather_qmm,
     "addmm": lambda c, a, b, alpha=1.0, beta=1.0: alpha * (a @ b) + beta * c,
     "einsum": lambda *x, subscripts: np.einsum(subscripts, *x),
     "linspace": lambda start, stop, num: np.linspace(start, stop, num),
@@ -50,6 +60,10 @@ OTHER = {
     "fft.rfft2": np.fft.rfft2, "fft.rfftn": np.fft.rfftn,
     "linalg.inv": np.linalg.inv, "linalg.det": np.linalg.det, "linalg.solve": np.linalg.solve,
     "linalg.cholesky": np.linalg.cholesky, "linalg.pinv": np.linalg.pinv, "linalg.eigvalsh": np.linalg.eigvalsh,
+    "lgamma": sp.gammaln, "digamma": sp.digamma, "nonzero": np.nonzero,
+    "unique": np.unique, "histogram": lambda x, edges: np.histogram(x, edges)[0],
+    "linalg.lstsq": lambda a, b: np.linalg.lstsq(a, b)[0], "linalg.matrix_rank": np.linalg.matrix_rank,
+    "linalg.matrix_power": lambda a, n: np.linalg.matrix_power(a, n),
     "linalg.norm": lambda x: np.linalg.norm(x), "linalg.cross": np.cross, "linalg.tri_inv": np.linalg.inv,
 }
 
@@ -95,6 +109,7 @@ def arbitrate(c):
                 return None
             if isinstance(kwargs.get("axis"), list):
                 kwargs["axis"] = tuple(kwargs["axis"])
-            return [np.asarray(f(*args, **kwargs))]
+            out = f(*args, **kwargs)
+            return [np.asarray(o) for o in (out if isinstance(out, tuple) else (out,))]
         except Exception:
             return None

@@ -208,7 +208,7 @@ def indexing(m):
     value = m.array(m.pick([[], [1]]), dtype, 1, 3, 0)
     if name == "array.__setitem__":
         return call(name, x, value, index=items)
-    modes = ["add", "subtract", "maximum", "minimum"] if dtype != "complex64" else ["add", "subtract"]
+    modes = ["add", "subtract", "multiply"] + (["divide", "maximum", "minimum"] if dtype != "complex64" else [])
     return call(name, x, value, index=items, mode=m.pick(modes))
 
 

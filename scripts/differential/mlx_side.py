@@ -5,11 +5,10 @@ In a process of its own, since some calls end the process.
 
 import json
 import sys
-import time
 
 import mlx.core as mx
 import numpy as np
-from values import SIZES, from_bits, is_array
+from values import SIZES, from_bits, is_array, times
 
 mx.set_default_device(mx.cpu)
 
@@ -23,6 +22,9 @@ def to_mlx(v):
     if isinstance(v, dict) and "random" in v:
         low, high = v["random"]
         a = mx.random.uniform(low, high, v["shape"]).astype(getattr(mx, v["dtype"]))
+        if v.get("made") == "definite":
+            a = a @ a.T + a.shape[0] * mx.eye(a.shape[0])
+        a = mx.sort(a) if v.get("made") == "sorted" else a
         mx.eval(a)
         return a
     if is_array(v):
@@ -128,14 +130,8 @@ def answer(line):
         if key in kwargs:
             args.append(kwargs.pop(key))
     if "repeat" in call:
-        return {"seconds": [timed(f, args, kwargs) for _ in range(call["repeat"])]}
+        return {"seconds": times(call["repeat"], lambda: mx.eval(f(*args, **kwargs)))}
     return {"ok": results(f(*args, **kwargs))}
-
-
-def timed(f, args, kwargs):
-    start = time.perf_counter()
-    mx.eval(f(*args, **kwargs))
-    return time.perf_counter() - start
 
 
 for line in sys.stdin:

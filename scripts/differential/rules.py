@@ -3,6 +3,9 @@
 import re
 
 ROUNDING = "values of one type that NumPy computes as Olivine does: precision, NaN and ends of the type"
+# Second names.
+SAME_AS = {"pow": "power", "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift"}
+LACKING = "functions that MLX lacks, computed as by NumPy and SciPy"
 # What MLX refuses and Olivine computes: function, words of MLX's refusal, rule.
 REFUSED = [
     ("nan_to_num", "Does not yet support given type", "nan_to_num of float64 and complex numbers"),
@@ -14,6 +17,11 @@ REFUSED = [
     ("conv3d|conv_general|conv_transpose3d", "groups != 1 in 1D or 2D", "groups in three-dimensional convolutions"),
     (r"array\.(at|__setitem__)", "", "assigning to a new axis beside arrays of indices"),
     ("quantize|dequantize|quantized_matmul", "Cannot reshape", "packed rows of 16 by 3"),
+    (r"as_strided|fft\.stft", "row contiguous", "as_strided of an array with strides"),
+    ("gather_mm", "only supports float32", "gather_mm of other types than float32"),
+    ("unique", "incompatible function arguments", "unique without a size"),
+    ("minmax", "empty|zero size", "extremes of nothing"),
+    ("qqmm", "NYI", "qqmm on the CPU"),
 ]
 
 
@@ -25,10 +33,12 @@ def reaches_less(call):
 
 def explain(call, ours, theirs, what, numpy_agrees):
     """The rule that explains a difference, or None."""
-    name = call["call"]
+    name = SAME_AS.get(call["call"], call["call"])
     types = {v["dtype"] for v in call["args"] if isinstance(v, dict) and "data" in v}
     if what.startswith("MLX refuses"):
         refused = theirs.get("error", "")
+        if "has no attribute" in refused and numpy_agrees:
+            return LACKING
         return next((rule for n, words, rule in REFUSED if re.fullmatch(n, name) and words in refused), None)
     if name.startswith("conv_transpose") and what.startswith("shape") and reaches_less(call):
         return "transposed convolutions padded beyond the reach of their kernel"
@@ -57,6 +67,8 @@ def explain(call, ours, theirs, what, numpy_agrees):
         return "an empty axis has no edge to repeat"
     if name in ("cummax", "cummin", "logcumsumexp") and "complex64" in types and "nan" in what:
         return "complex NaN in running maxima and log-sums"
+    if name == "array.at" and "divide] takes floats" in what:
+        return "integers are not divided in place"
     if name == "clip" and "is outside" in what:
         return "a number outside the type of the array is refused"
     if numpy_agrees and what.startswith("values"):

@@ -1,5 +1,7 @@
 """Values of calls in the neutral form of `olivine_spec::wire`, and as arrays of NumPy."""
 
+import time
+
 import numpy as np
 
 SIZES = {
@@ -49,3 +51,13 @@ def to_numpy(v):
 def number(x):
     """A float as a parameter, also one that JSON lacks."""
     return x if np.isfinite(x) else {"float": str(x)}
+
+
+def times(repeat, f):
+    """The seconds of `repeat` calls, or of fewer, at least two, that together take 50 ms."""
+    begin, seconds = time.perf_counter(), []
+    while len(seconds) < repeat and (len(seconds) < 2 or time.perf_counter() - begin < 0.05):
+        start = time.perf_counter()
+        f()
+        seconds.append(time.perf_counter() - start)
+    return seconds

@@ -373,6 +373,7 @@ impl Array {
 
     /// The value on the host, computed if need be.
     fn host(&self, op: &'static str) -> Result<(&View, *const u8)> {
+        crate::eval::readable(op, std::slice::from_ref(self))?;
         self.eval()?;
         let view = self.view().ok_or_else(|| Error::value(op, "the array was not evaluated"))?;
         Ok((view, view.buffer.host(op)?))

@@ -52,7 +52,7 @@ pub fn async_eval(arrays: &[Array]) -> Result<()> {
 }
 
 /// What depends on a placeholder has no value.
-fn readable(op: &'static str, arrays: &[Array]) -> Result<()> {
+pub(crate) fn readable(op: &'static str, arrays: &[Array]) -> Result<()> {
     match arrays.iter().find_map(Array::awaits) {
         Some(transform) => Err(Error::InTrace { op, transform }),
         None => Ok(()),

@@ -335,6 +335,19 @@ pub fn categorical_many(logits: &Array, along: i32, samples: usize, key: Option<
     categorical_shaped(&logits.expand_dims(&[-1])?, along as i32, &shape, key)
 }
 
+/// Indices that all come from one distribution, by the inverse of its running sum: one number for each, instead of one
+/// for each choice. MLX draws from one distribution in this way, from several in the other.
+fn from_one(logits: &Array, shape: &Shape, key: Option<&Array>) -> Result<Array> {
+    let logits = logits.astype(Dtype::F32)?.flatten()?;
+    let (n, top) = (logits.size(), logits.max(&[], false)?);
+    // The largest is as likely as can be, also when it is infinite.
+    let below = Array::select(&logits.equal(&top)?, &logits.scalar_like(0.0), &logits.subtract(&top)?)?;
+    let sums = below.exp()?.cumsum(0, false, true)?;
+    let u =
+        uniform(0.0, 1.0, shape, Dtype::F32, key)?.multiply(&sums.slice_axis(0, n - 1, n)?.squeeze(&[0])?)?;
+    sums.searchsorted(&u, true)?.minimum(&Array::from_scalar((n - 1) as u32))
+}
+
 /// Indices of shape `shape`, to which the axes of `logits` other than `along` broadcast.
 pub fn categorical_shaped(logits: &Array, along: i32, shape: &[usize], key: Option<&Array>) -> Result<Array> {
     last_axis(logits)?;
@@ -343,6 +356,10 @@ pub fn categorical_shaped(logits: &Array, along: i32, shape: &[usize], key: Opti
     let shape = Shape::new(shape);
     if Shape::broadcast("categorical", &shape, &rest)? != shape {
         return Err(Error::shape("categorical", format!("axes {rest} do not broadcast to shape {shape}")));
+    }
+    let n = logits.shape()[along];
+    if logits.size() == n && n > 0 && shape.rank() > 0 {
+        return from_one(logits, &shape, key);
     }
     // The axis of choices lies as far from the end as in `logits`.
     let at = along + shape.rank() - rest.rank();

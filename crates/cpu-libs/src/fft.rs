@@ -6,6 +6,7 @@
 use crate::Complex;
 use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 use rustfft::{Fft, FftDirection, FftNum, FftPlanner};
+use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
 /// Sign of the exponent.
@@ -21,6 +22,12 @@ pub enum Direction {
 pub struct Plan<T>(Arc<dyn Fft<T>>);
 /// Real to the first half of the complex spectrum, `len / 2 + 1` numbers.
 pub struct RealForward<T>(Arc<dyn RealToComplex<T>>);
+/// Real to the first half of the complex spectrum for an even length: a complex transform of half the length, over
+/// pairs of neighbours, and the factors that take the spectra of even and odd places apart.
+pub struct HalfLength<T> {
+    plan: Arc<dyn Fft<T>>,
+    factors: Arc<[Complex<T>]>,
+}
 /// From the first half of a spectrum to real numbers.
 pub struct RealInverse<T>(Arc<dyn ComplexToReal<T>>);
 
@@ -30,6 +37,8 @@ pub trait Real: FftNum + Default {
     fn plan(len: usize, direction: Direction) -> Plan<Self>;
     /// Plan of a length of at least one.
     fn real_forward(len: usize) -> RealForward<Self>;
+    /// Plan of an even length of at least two.
+    fn half_length(len: usize) -> HalfLength<Self>;
     /// Plan of a length of at least one.
     fn real_inverse(len: usize) -> RealInverse<Self>;
 }
@@ -38,12 +47,18 @@ pub trait Real: FftNum + Default {
 struct Planners<T: FftNum> {
     complex: FftPlanner<T>,
     real: RealFftPlanner<T>,
+    factors: HashMap<usize, Arc<[Complex<T>]>>,
     plans: usize,
 }
 
 impl<T: FftNum> Planners<T> {
     fn new() -> Self {
-        Planners { complex: FftPlanner::new(), real: RealFftPlanner::new(), plans: 0 }
+        Planners {
+            complex: FftPlanner::new(),
+            real: RealFftPlanner::new(),
+            factors: HashMap::new(),
+            plans: 0,
+        }
     }
 
     /// Counts a request; after many, starts anew so that a program with ever new lengths does not grow.
@@ -77,6 +92,18 @@ macro_rules! real {
             fn real_forward(len: usize) -> RealForward<$t> {
                 with_planners(&$planners, |p| RealForward(p.real.plan_fft_forward(len)))
             }
+            fn half_length(len: usize) -> HalfLength<$t> {
+                let half = (len / 2).max(1);
+                with_planners(&$planners, |p| {
+                    let plan = p.complex.plan_fft(half, FftDirection::Forward);
+                    let factor = |k: usize| {
+                        let (sin, cos) = (-std::f64::consts::PI * k as f64 / half as f64).sin_cos();
+                        Complex::new(cos as $t, sin as $t)
+                    };
+                    let make = || (0..=half / 2).map(factor).collect();
+                    HalfLength { plan, factors: p.factors.entry(half).or_insert_with(make).clone() }
+                })
+            }
             fn real_inverse(len: usize) -> RealInverse<$t> {
                 with_planners(&$planners, |p| RealInverse(p.real.plan_fft_inverse(len)))
             }
@@ -96,6 +123,17 @@ macro_rules! real {
             pub fn run(&self, x: &mut [$t], y: &mut [Complex<$t>], scratch: &mut Vec<Complex<$t>>) -> bool {
                 scratch.resize(self.0.get_scratch_len(), Complex::default());
                 self.0.process_with_scratch(x, y, scratch).is_ok()
+            }
+        }
+        impl HalfLength<$t> {
+            /// `exp(-2 pi i k / len)` for `k` up to a quarter of the length.
+            pub fn factors(&self) -> &[Complex<$t>] {
+                &self.factors
+            }
+            /// The complex transform of half the length, in place.
+            pub fn run(&self, pairs: &mut [Complex<$t>], scratch: &mut Vec<Complex<$t>>) {
+                scratch.resize(self.plan.get_inplace_scratch_len(), Complex::default());
+                self.plan.process_with_scratch(pairs, scratch);
             }
         }
         impl RealInverse<$t> {

@@ -35,6 +35,12 @@ impl Maker {
                 self.fit_packed(name)
             }
             "fast.gated_delta_update" => self.fit_delta(),
+            "conv_general" => self.fit_conv(1, name),
+            n if n.starts_with("conv") && n.ends_with('d') => {
+                // `conv2d`: the number of axes is the last character but one.
+                let axes = n.chars().rev().nth(1).and_then(|c| c.to_digit(10)).unwrap_or(1);
+                self.fit_conv(axes as usize, name)
+            }
             _ => Ok(()),
         }
     }
@@ -89,6 +95,33 @@ impl Maker {
             let end = many as i64 - i64::from(self.draw.rng.chance(90));
             let i = self.draw.integers(&[n], Dtype::U32, 0, end).array()?;
             self.fitting.set(Key::Named("rhs_indices"), i.into());
+        }
+        Ok(())
+    }
+
+    fn fit_conv(&mut self, axes: usize, name: &str) -> olivine_core::Result<()> {
+        let r = &mut self.draw.rng;
+        let groups = r.pick(&[1, 1, 2, 3]);
+        let (batch, own, features) = (1 + r.below(2), 1 + r.below(4), groups * (1 + r.below(3)));
+        let mut sizes = |low: usize, high: usize| -> Vec<usize> {
+            (0..axes).map(|_| low + r.below(high - low + 1)).collect()
+        };
+        let xs = [vec![batch], sizes(3, 9), vec![groups * own]].concat();
+        let ws = [vec![features], sizes(1, 3), vec![own]].concat();
+        let (stride, padding, dilation) = (sizes(1, 3), sizes(0, 2), sizes(1, 2));
+        let dtype = r.pick(&[Dtype::F32, Dtype::F32, Dtype::F16, Dtype::BF16, Dtype::F64, Dtype::C64]);
+        let (x, w) = (self.some(&xs, dtype)?, self.some(&ws, dtype)?);
+        let set = &mut self.fitting;
+        set.set(Key::At(0), x.into());
+        set.set(Key::At(1), w.into());
+        let of = |v: &[usize]| Value::List(v.iter().map(|&n| n.into()).collect());
+        set.set(Key::Named("stride"), of(&stride));
+        set.set(Key::Named("padding"), of(&padding));
+        set.set(Key::Named("dilation"), of(&dilation));
+        set.set(Key::Named("output_padding"), Value::None);
+        set.set(Key::Named("groups"), groups.into());
+        if name == "conv_general" {
+            set.set(Key::Named("kernel_dilation"), of(&dilation));
         }
         Ok(())
     }

@@ -13,6 +13,7 @@ use crate::host::Host;
 use crate::value::Value;
 use olivine_core::{Array, Dtype, Error, Result};
 use serde_json::{Map, Value as Json, json};
+use std::time::{Duration, Instant};
 
 fn bad(msg: impl Into<String>) -> Error {
     Error::value("call", msg)
@@ -68,7 +69,8 @@ fn array(o: &Map<String, Json>) -> Result<Array> {
     }
 }
 
-/// An array of `{"random": [LOW, HIGH], "dtype": NAME, "shape": [...]}`, for measurements.
+/// An array of `{"random": [LOW, HIGH], "dtype": NAME, "shape": [...]}`, for measurements; with `"made":
+/// "sorted"` in order, with `"made": "definite"` a product with its transpose, the diagonal raised.
 fn random(o: &Map<String, Json>) -> Result<Array> {
     let list = |k: &str| o.get(k).and_then(Json::as_array).ok_or_else(|| bad(format!("an array lacks {k}")));
     let ends: Vec<f64> = list("random")?.iter().filter_map(Json::as_f64).collect();
@@ -77,7 +79,18 @@ fn random(o: &Map<String, Json>) -> Result<Array> {
     let d = dtype(o.get("dtype").and_then(Json::as_str).unwrap_or_default())?;
     let u =
         olivine_core::random::uniform(low, high, &shape, Dtype::F32, Some(&olivine_core::random::key(0)?))?;
-    let a = u.astype(d)?;
+    let mut a = u.astype(d)?;
+    match o.get("made").and_then(Json::as_str) {
+        Some("sorted") => a = a.sort(-1, false)?,
+        Some("definite") => {
+            let n = a.dim(-1)?;
+            a = a
+                .matmul(&a.swapaxes(-1, -2)?)?
+                .add(&Array::identity(n, d)?.multiply(&a.scalar_like(n as f64))?)?;
+        }
+        Some(other) => return Err(bad(format!("no array is made {other}"))),
+        None => {}
+    }
     a.eval()?;
     Ok(a)
 }
@@ -158,18 +171,24 @@ pub fn parse(line: &str) -> Result<(&'static calls::Call, Given)> {
     Ok((call, given))
 }
 
-/// Calls and evaluates some times; the seconds of each. A line `{"repeat": N, ...}` asks for it.
+/// Calls and evaluates some times; the seconds of each. A line `{"repeat": N, ...}` asks for `N` times, or fewer, at
+/// least two, that together take [`ENOUGH`].
 pub fn time(line: &str, repeat: u64) -> Result<Vec<f64>> {
     let (call, given) = parse(line)?;
     let args = Args::new(call.name, given);
-    let once = || {
-        let start = std::time::Instant::now();
+    let begin = Instant::now();
+    let mut seconds = Vec::new();
+    while seconds.len() < repeat as usize && (seconds.len() < 2 || begin.elapsed() < ENOUGH) {
+        let start = Instant::now();
         let out = (call.run)(&args)?;
         olivine_core::eval(&out)?;
-        Ok(start.elapsed().as_secs_f64())
-    };
-    (0..repeat).map(|_| once()).collect()
+        seconds.push(start.elapsed().as_secs_f64());
+    }
+    Ok(seconds)
 }
+
+/// After this long, calls are not repeated for a measurement.
+const ENOUGH: Duration = Duration::from_millis(50);
 
 /// How often a line asks to be measured; `None` for lines that ask for values.
 pub fn repeat(line: &str) -> Option<u64> {

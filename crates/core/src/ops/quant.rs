@@ -51,16 +51,20 @@ impl Array {
         }
         let x = self.astype(Dtype::F32)?;
         let word = |v: u32| Array::from_scalar(v);
-        let a = x.abs()?.minimum(&Array::from_scalar(448f32))?;
-        let bits = a.view_as(Dtype::U32)?;
+        // One look at the bits, so that all the rest is one pass.
+        let all = x.view_as(Dtype::U32)?;
+        let magnitude = all.bitwise_and(&word(0x7fff_ffff))?;
+        let bits = magnitude.minimum(&word(448f32.to_bits()))?;
         // Rounded in place: the exponent's bias is larger by 120, which is 960 units of the code.
         let odd = bits.right_shift(&word(20))?.bitwise_and(&word(1))?;
         let normal = bits.add(&word(0x7_ffff))?.add(&odd)?.right_shift(&word(20))?.subtract(&word(960))?;
         // Below 2^-6: steps of 2^-9.
-        let small = a.less(&Array::from_scalar(2f32.powi(-6)))?;
-        let code = Array::select(&small, &a.scale(512.0)?.round()?.astype(Dtype::U32)?, &normal)?;
-        let code = Array::select(&x.isnan()?, &word(0x7f), &code)?;
-        let sign = x.view_as(Dtype::U32)?.right_shift(&word(24))?.bitwise_and(&word(0x80))?;
+        let steps = x.abs()?.minimum(&Array::from_scalar(2f32.powi(-6)))?.scale(512.0)?.round()?;
+        let small = bits.less(&word(2f32.powi(-6).to_bits()))?;
+        let code = Array::select(&small, &steps.astype(Dtype::U32)?, &normal)?;
+        let nan = magnitude.greater(&word(f32::INFINITY.to_bits()))?;
+        let code = Array::select(&nan, &word(0x7f), &code)?;
+        let sign = all.right_shift(&word(24))?.bitwise_and(&word(0x80))?;
         code.bitwise_or(&sign)?.astype(Dtype::U8)
     }
 

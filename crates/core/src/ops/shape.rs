@@ -79,6 +79,10 @@ impl Array {
         for (i, &d) in dims.iter().enumerate() {
             match d {
                 -1 if free.is_none() => free = Some(i),
+                -1 => {
+                    let msg = format!("only one size may be -1, got {:?}", &dims[..]);
+                    return Err(Error::shape("reshape", msg));
+                }
                 0.. => match known.checked_mul(d) {
                     Some(k) => known = k,
                     None => return refuse(),

@@ -117,7 +117,7 @@ impl Array {
     }
 
     /// The first `size` of the distinct elements. Where there are fewer, `fill` (the first of them by default) takes
-    /// the places that are left, with an index and a count of 0. Does not evaluate the array.
+    /// the places that are left, with the index of the first of them and a count of 0. Does not evaluate the array.
     ///
     /// # Errors
     /// `Value` when an empty array has nothing to fill `size` places with.
@@ -253,7 +253,7 @@ impl Groups {
         };
         let values = Array::select(&exists, &self.sorted.take(&safe, 0)?, &fill)?;
         let index = self.order.take(&safe, 0)?.astype(dtype)?;
-        let index = Array::select(&exists, &index, &number(0)?)?;
+        let index = Array::select(&exists, &index, &index.slice_axis(0, 0, size.min(1))?)?;
         let counts = next.subtract(&first)?;
         let group = id.minimum(&number(size.saturating_sub(1))?)?;
         let inverse =

@@ -3,6 +3,7 @@
 //! Rows that lie at strides are gathered, several neighbours at a time so that every cache line is used,
 //! transformed in a buffer of their own, and written with the factor.
 
+use crate::lanes::{Kernel, Lanes, dispatch};
 use crate::{pool, raw};
 use olivine_core::op::{Fft, FftKind};
 use olivine_core::{Dtype, Error, Result, Shape};
@@ -12,6 +13,8 @@ use std::ops::Mul;
 
 /// Rows gathered together along axes that are not the last.
 const NEIGHBOURS: usize = 16;
+/// Elements between gathered rows.
+const APART: usize = 16;
 /// Elements of one task, about.
 const TASK: usize = 1 << 13;
 
@@ -129,9 +132,11 @@ fn each<R: Default, X: Copy + Sync, A: Copy + Default, B: Plain + Default>(
         (inner.div_ceil(together), outer * inner.div_ceil(together))
     };
     pool::parallel_for(count, &|task| {
-        let mut values = vec![A::default(); fill];
-        let mut many = vec![A::default(); if inner == 1 { 0 } else { fill * together }];
-        let mut result = vec![B::default(); if inner == 1 { 0 } else { len * together }];
+        // A line or two more from row to row keep rows, which are often powers of two, out of each other's cache sets.
+        let (apart, results_apart) = (fill + APART, len + APART);
+        let mut values = vec![A::default(); if inner == 1 { fill } else { 0 }];
+        let mut many = vec![A::default(); if inner == 1 { 0 } else { apart * together }];
+        let mut result = vec![B::default(); if inner == 1 { 0 } else { results_apart * together }];
         let mut room = Room::default();
         let write = |at: usize, v: B| {
             // SAFETY: `at` is one of the `outer * inner * len` elements of the output, which has aligned room
@@ -157,17 +162,17 @@ fn each<R: Default, X: Copy + Sync, A: Copy + Default, B: Plain + Default>(
         for j in 0..take {
             let at = (o * have + j) * inner + first;
             for (l, &s) in x[at..at + lines].iter().enumerate() {
-                many[l * fill + j] = widen(s);
+                many[l * apart + j] = widen(s);
             }
         }
         for l in 0..lines {
-            let line = &mut many[l * fill..(l + 1) * fill];
+            let line = &mut many[l * apart..l * apart + fill];
             line[take..].fill(A::default());
-            transform(line, &mut result[l * len..(l + 1) * len], &mut room);
+            transform(line, &mut result[l * results_apart..][..len], &mut room);
         }
         for k in 0..len {
             for l in 0..lines {
-                write((o * len + k) * inner + first + l, result[l * len + k]);
+                write((o * len + k) * inner + first + l, result[l * results_apart + k]);
             }
         }
     });
@@ -198,8 +203,29 @@ fn complex<R: Transform, X: Copy + Sync>(
 }
 
 fn to_half<R: Transform>(op: &Fft, x: &[R], from: Rows, scale: f64, y: &mut [u8]) -> Result<()> {
-    let plan = R::forward(op.n);
     let (scale, half) = (R::of(scale), op.n / 2 + 1);
+    if op.n.is_multiple_of(2) {
+        let (factors, plan) = R::halves(op.n);
+        let (quarter, one_minus) = (&factors[..], half - 1);
+        return each(
+            x,
+            from,
+            op.n,
+            half,
+            y,
+            |v: R| v,
+            |row: &mut [R], out: &mut [Complex<f32>], room: &mut Room<R>| {
+                room.spectrum.resize(half, Complex::default());
+                let pairs = &mut room.spectrum[..one_minus];
+                for (z, pair) in pairs.iter_mut().zip(row.chunks_exact(2)) {
+                    *z = Complex::new(pair[0], pair[1]);
+                }
+                plan(pairs, &mut room.scratch);
+                dispatch(Untangle { pairs, factors: quarter, scale, out });
+            },
+        );
+    }
+    let plan = R::forward(op.n);
     each(
         x,
         from,
@@ -215,6 +241,63 @@ fn to_half<R: Transform>(op: &Fft, x: &[R], from: Rows, scale: f64, y: &mut [u8]
             }
         },
     )
+}
+
+/// From the spectrum `z` of `x[0] + i x[1], x[2] + i x[3], …`, `m` numbers, to that of `x`: even and odd places have the
+/// spectra `(z[k] + conj(z[m - k])) / 2` and `(z[k] - conj(z[m - k])) / 2i`.
+struct Untangle<'a, R> {
+    pairs: &'a [Complex<R>],
+    factors: &'a [Complex<R>],
+    scale: R,
+    /// One more than pairs.
+    out: &'a mut [Complex<f32>],
+}
+
+/// Places, and their mirror images, that are taken apart together.
+const MIRRORED: usize = 16;
+
+impl<R: Number> Kernel for Untangle<'_, R> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Lanes>(self, _s: S) {
+        let Untangle { pairs: z, factors, scale, out } = self;
+        let (m, half) = (z.len(), scale * R::of(0.5));
+        let out = &mut out[..m + 1];
+        out[0] = narrow(Complex::new(z[0].re + z[0].im, R::of(0.0)), scale);
+        out[m] = narrow(Complex::new(z[0].re - z[0].im, R::of(0.0)), scale);
+        // Places 1 to `last` meet their images, the middle one itself.
+        let last = m / 2;
+        let one = |a: Complex<R>, b: Complex<R>, w: Complex<R>| {
+            let (sum, difference) =
+                (Complex::new(a.re + b.re, a.im - b.im), Complex::new(a.re - b.re, a.im + b.im));
+            // `difference` times `-i w`.
+            let turned = Complex::new(
+                difference.re * w.im + difference.im * w.re,
+                difference.im * w.im - difference.re * w.re,
+            );
+            (narrow(sum + turned, half), narrow(Complex::new(sum.re - turned.re, turned.im - sum.im), half))
+        };
+        let mut k = 1;
+        while k + MIRRORED <= last {
+            let (front, back) = out.split_at_mut(k + MIRRORED);
+            let end = m - k + 1 - (k + MIRRORED);
+            let front = &mut front[k..];
+            let back = &mut back[end - MIRRORED..end];
+            let (a, w) = (&z[k..k + MIRRORED], &factors[k..k + MIRRORED]);
+            let b = &z[m - k + 1 - MIRRORED..m - k + 1];
+            for j in 0..MIRRORED {
+                let (x, y) = one(a[j], b[MIRRORED - 1 - j], w[j]);
+                front[j] = x;
+                back[MIRRORED - 1 - j] = y;
+            }
+            k += MIRRORED;
+        }
+        for k in k..=last {
+            let (x, y) = one(z[k], z[m - k], factors[k]);
+            out[k] = x;
+            out[m - k] = y;
+        }
+    }
 }
 
 fn to_real(op: &Fft, x: &[Complex<f32>], from: Rows, scale: f64, y: &mut [u8]) -> Result<()> {
@@ -243,6 +326,8 @@ type RunInto<A, B, R> = Box<dyn Fn(&mut [A], &mut [B], &mut Vec<Complex<R>>) + S
 trait Transform: Number {
     fn complex(n: usize, direction: Direction) -> Run<Self>;
     fn forward(n: usize) -> RunInto<Self, Complex<Self>, Self>;
+    /// For an even length: the factors of its first quarter, and the complex transform of half the length.
+    fn halves(n: usize) -> (Vec<Complex<Self>>, Run<Self>);
     fn inverse(n: usize) -> RunInto<Complex<Self>, Self, Self>;
 }
 
@@ -259,6 +344,10 @@ macro_rules! transform {
                     let done = plan.run(row, out, scratch);
                     debug_assert!(done, "rows have the length of the plan");
                 })
+            }
+            fn halves(n: usize) -> (Vec<Complex<$t>>, Run<$t>) {
+                let plan = <$t as Real>::half_length(n);
+                (plan.factors().to_vec(), Box::new(move |row, scratch| plan.run(row, scratch)))
             }
             fn inverse(n: usize) -> RunInto<Complex<$t>, $t, $t> {
                 let plan = <$t>::real_inverse(n);

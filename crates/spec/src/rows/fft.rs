@@ -15,7 +15,7 @@ fn one(d: &mut Draw, t: Dtype, kind: FftKind, inverse: bool) -> Case {
     let mut shape = d.shape(1, 3);
     let axis = d.rng.below(shape.len());
     let n = match d.profile {
-        Profile::Big => d.rng.pick(&[64, 100, 127]),
+        Profile::Big => d.rng.pick(&[64, 100, 127, 192]),
         _ => 1 + d.rng.below(20),
     };
     if d.rng.chance(60) && d.profile != Profile::Empty {

@@ -83,8 +83,11 @@ pub(super) fn rows() -> Vec<Row> {
         })
         // Angles are products in `f32`, up to 57 radians.
         .units(|d| if d == Dtype::F32 { 64.0 } else { 2.0 }),
-        Row::new("scaled_dot_product_attention", SMALL_FLOATS, attention_case)
-            .units(|d| if d == Dtype::F32 { 32.0 } else { 3.0 }),
+        Row::new("scaled_dot_product_attention", FLOATS, attention_case).units(|d| match d {
+            Dtype::F32 => 32.0,
+            Dtype::F64 => 64.0,
+            _ => 3.0,
+        }),
     ]
 }
 

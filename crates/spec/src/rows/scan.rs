@@ -1,6 +1,6 @@
 //! Running reductions along an axis.
 
-use super::reduce::widened;
+use super::reduce::{above, widened};
 use super::{Case, FLOATS, Row};
 use crate::draw::Profile;
 use crate::host::{Cx, Data, Host, strides, wrap};
@@ -18,13 +18,13 @@ pub(super) fn rows() -> Vec<Row> {
                 ScanKind::Sum if t.is_inexact() && d.profile == Profile::Special => {
                     d.between(&shape, t, -2.0, 2.0)
                 }
+                ScanKind::Max | ScanKind::Min if t.kind() == Kind::Complex => d.between(&shape, t, -2.0, 2.0),
                 _ => d.numbers(&shape, t),
             };
             Case::new(Op::Scan(Scan { kind, axis, reverse, inclusive }), vec![x])
         })
     };
     let all = || Dtype::ALL.to_vec();
-    let ordered = || Dtype::ALL.into_iter().filter(|d| d.kind() != Kind::Complex).collect();
     // Running sums of a type are rounded at every step, if not accumulated wider.
     let steps: fn(Dtype) -> f64 = |d| match d {
         Dtype::F16 | Dtype::BF16 => 2.0,
@@ -33,8 +33,8 @@ pub(super) fn rows() -> Vec<Row> {
     vec![
         row("cumsum", ScanKind::Sum, all()).units(steps),
         row("cumprod", ScanKind::Prod, all()).units(|d| if d.size() == 2 { 4.0 } else { 4000.0 }),
-        row("cummax", ScanKind::Max, ordered()),
-        row("cummin", ScanKind::Min, ordered()),
+        row("cummax", ScanKind::Max, all()),
+        row("cummin", ScanKind::Min, all()),
         row("logcumsumexp", ScanKind::LogSumExp, FLOATS.to_vec()).units(|_| 64.0),
     ]
 }
@@ -79,6 +79,7 @@ pub(super) fn reference(op: &Scan, x: &Host) -> Host {
         ScanKind::Max | ScanKind::Min | ScanKind::LogSumExp => x.dtype,
     };
     let shape = &x.shape;
+    let inf = f64::INFINITY;
     let nan = |a: f64, b: f64, of: f64| if a.is_nan() || b.is_nan() { f64::NAN } else { of };
     match &x.data {
         Data::Int(v) => {
@@ -92,7 +93,6 @@ pub(super) fn reference(op: &Scan, x: &Host) -> Host {
             Host::int(d, shape, out)
         }
         Data::Real(v) => {
-            let inf = f64::INFINITY;
             let out = match op.kind {
                 ScanKind::Sum => along(op, shape, v, 0.0, |a, b| a + b),
                 ScanKind::Prod => along(op, shape, v, 1.0, |a, b| a * b),
@@ -111,6 +111,12 @@ pub(super) fn reference(op: &Scan, x: &Host) -> Host {
         Data::Complex(v) => {
             let out = match op.kind {
                 ScanKind::Prod => along(op, shape, v, Cx::new(1.0, 0.0), |a, b| a * b),
+                ScanKind::Max => {
+                    along(op, shape, v, Cx::new(-inf, -inf), |a, b| if above(b, a) { b } else { a })
+                }
+                ScanKind::Min => {
+                    along(op, shape, v, Cx::new(inf, inf), |a, b| if above(a, b) { b } else { a })
+                }
                 _ => along(op, shape, v, Cx::default(), |a, b| a + b),
             };
             let sizes: Vec<f64> = v.iter().map(|z| z.abs()).collect();

@@ -11,13 +11,13 @@ mod tests;
 
 use super::Shared;
 use super::operand::{Operand, output, typed_output, with_size};
-use super::strided::{Axes, Axis, Walk, collapse, collapse_shape, count, split_inner};
+use super::strided::{Axes, Walk, collapse_shape, count, split_inner};
 use crate::pool::{parallel_for, parallel_ranges, threads};
 use combine::{Meet, meeting};
 use olivine_core::layout::row_major;
 use olivine_core::op::ScatterMode;
 use olivine_core::{Dtype, Error, Result, Shape};
-use positions::{each_index, read_indices, window_starts};
+use positions::{check_indices, each_index, window_starts};
 pub use search::search_sorted;
 use smallvec::SmallVec;
 use std::sync::Mutex;
@@ -37,7 +37,11 @@ pub fn gather(
     indices: &[Operand<'_>],
     out: &mut [u8],
 ) -> Result<()> {
-    let op = "gather";
+    // The name that users call it by: one element along one axis, all of the others.
+    let op = match axes {
+        [a] if (*a as usize) < x.layout.shape().rank() && *sizes == x.layout.shape().with(*a as usize, 1) => "take",
+        _ => "gather",
+    };
     let strides = x.layout.strides();
     let starts = window_starts(op, x.layout.shape(), strides, axes, sizes, indices)?;
     let window = collapse_shape(sizes, [strides]);
@@ -238,18 +242,25 @@ pub fn take_along(axis: usize, x: &Operand<'_>, indices: &Operand<'_>, out: &mut
         let (src, p) = (Shared(src.as_ptr().cast_mut()), Shared(out.as_mut_ptr()));
         let (outer, inner) = split_inner(&axes);
         let [stride] = inner.strides;
-        each_index(op, indices, axis, size, |mut position, mut at| {
+        each_index(op, indices, axis, size, 1, |mut position, mut at| {
             let mut walk = Walk::new(outer, [offset], position / inner.len);
             while !at.is_empty() {
                 let j = position % inner.len;
                 let (now, later) = at.split_at(at.len().min(inner.len - j));
                 let first = walk.at[0] + j as isize * stride;
-                for (k, &i) in now.iter().enumerate() {
-                    // SAFETY: `each_index` keeps indices inside the axis; other coordinates are those of a
-                    // shape that `x` has; `elements` checked its layout. Positions are below their number, which
-                    // is the length of the output, and each comes up once.
-                    unsafe {
-                        *p.get().add(position + k) = *src.get().offset(first + k as isize * stride + i * along);
+                // SAFETY: `each_index` keeps indices inside the axis; other coordinates are those of a
+                // shape that `x` has; `elements` checked its layout. Positions are below their number, which
+                // is the length of the output, and each comes up once.
+                unsafe {
+                    let (s, d) = (src.get().offset(first).cast_const(), p.get().add(position));
+                    if stride == 0 && along == 1 {
+                        for (k, &i) in now.iter().enumerate() {
+                            *d.add(k) = *s.offset(i);
+                        }
+                    } else {
+                        for (k, &i) in now.iter().enumerate() {
+                            *d.add(k) = *s.offset(k as isize * stride + i * along);
+                        }
                     }
                 }
                 position += now.len();
@@ -279,64 +290,74 @@ pub fn put_along(
         let (v, i) = (values.layout.shape(), indices.layout.shape());
         return Err(Error::shape(op, format!("values {v} and indices {i} differ")));
     }
-    let at = read_indices(op, indices, axis, shape[axis])?;
-    if mode == ScatterMode::Set {
-        return with_size!(values.dtype.size(), T => put(op, axis, shape, &at, values, out, |s, d| {
-            // SAFETY: `put` gives places of elements of this size.
-            unsafe { *d.cast::<T>() = *s.cast::<T>() }
-        }));
-    }
+    // Before anything is written.
+    check_indices(op, indices, axis, shape[axis])?;
+    let job = Put { op, axis, shape, indices, values };
     let meet = meeting(mode, values.dtype);
-    // SAFETY: `put` gives places of elements of the values' type.
-    put(op, axis, shape, &at, values, out, |s, d| unsafe { meet(s, d, 1, [1, 1]) })
+    with_size!(values.dtype.size(), T => if mode == ScatterMode::Set {
+        // SAFETY: `put` gives places of elements of this size.
+        job.put::<T>(out, |s, d| unsafe { *d = *s })
+    } else {
+        // SAFETY: `put` gives places of elements of the values' type.
+        job.put::<T>(out, |s, d| unsafe { meet(s.cast(), d.cast(), 1, [1, 1]) })
+    })
 }
 
-/// Calls `meet` with the place of each value and the place that it belongs to.
-fn put(
+/// What values are put where.
+struct Put<'a> {
     op: &'static str,
     axis: usize,
-    shape: &Shape,
-    at: &[isize],
-    values: &Operand<'_>,
-    out: &mut [u8],
-    meet: impl Fn(*const u8, *mut u8) + Sync,
-) -> Result<()> {
-    let src = values.checked_bytes(op)?;
-    let dst = typed_output(op, out, shape.elements(), values.dtype)?;
-    let size = values.dtype.size() as isize;
-    if at.is_empty() {
-        return Ok(());
-    }
-    let (src, dst) = (Shared(src.as_ptr().cast_mut()), Shared(dst));
-    let to = row_major(shape);
-    let have = values.layout.shape();
-    let strides = values.layout.strides();
-    let pair = |i: usize| Axis { len: have[i], strides: [strides[i], if i == axis { 0 } else { to[i] }] };
-    // Positions before `axis` never meet each other's, so they are what threads share out.
-    let before = collapse((0..axis).map(pair));
-    let rest = collapse((axis..have.rank()).map(pair));
-    let each = count(&rest);
-    let (outer, inner) = split_inner(&rest);
-    let offset = values.layout.offset() as isize;
-    parallel_ranges(count(&before), (GRAIN / each).max(1), &|range| {
-        let mut lead = Walk::new(&before, [offset, 0], range.start);
-        for row in range {
-            let mut walk = Walk::new(outer, lead.at, 0);
-            for line in at[row * each..(row + 1) * each].chunks_exact(inner.len) {
-                let [mut s, mut d] = walk.at;
-                for &i in line {
-                    // SAFETY: `read_indices` keeps indices inside the axis; other coordinates are those of a
-                    // shape that both sides have.
-                    unsafe { meet(src.get().offset(s * size), dst.get().offset((d + i * to[axis]) * size)) };
-                    s += inner.strides[0];
-                    d += inner.strides[1];
+    shape: &'a Shape,
+    indices: &'a Operand<'a>,
+    values: &'a Operand<'a>,
+}
+
+impl Put<'_> {
+    /// Calls `meet` with the place of each value and the place that it belongs to.
+    fn put<T: Copy + 'static>(&self, out: &mut [u8], meet: impl Fn(*const T, *mut T) + Sync) -> Result<()> {
+        let &Put { op, axis, shape, indices, values } = self;
+        let src = values.checked_bytes(op)?;
+        let dst = typed_output(op, out, shape.elements(), values.dtype)?;
+        let have = values.layout.shape();
+        if have.elements() == 0 {
+            return Ok(());
+        }
+        let (src, dst) = (Shared(src.as_ptr().cast_mut()), Shared(dst));
+        let mut to = row_major(shape);
+        let along = std::mem::replace(&mut to[axis], 0);
+        let axes = collapse_shape(have, [values.layout.strides(), &to]);
+        let (outer, inner) = split_inner(&axes);
+        let [from, beside] = inner.strides;
+        let offset = values.layout.offset() as isize;
+        // Positions before `axis` never meet each other's, so they are what threads share out.
+        let unit = have[axis..].iter().product();
+        each_index(op, indices, axis, shape[axis], unit, |mut position, mut at| {
+            let mut walk = Walk::new(outer, [offset, 0], position / inner.len);
+            while !at.is_empty() {
+                let j = position % inner.len;
+                let (now, later) = at.split_at(at.len().min(inner.len - j));
+                // SAFETY: `each_index` keeps indices inside the axis; other coordinates are those of a shape that
+                // both sides have, within the layout that was checked.
+                unsafe {
+                    let s = src.get().cast::<T>().cast_const().offset(walk.at[0] + j as isize * from);
+                    let d = dst.get().cast::<T>().offset(walk.at[1] + j as isize * beside);
+                    if (from, beside, along) == (1, 0, 1) {
+                        for (k, &i) in now.iter().enumerate() {
+                            meet(s.add(k), d.offset(i));
+                        }
+                    } else {
+                        for (k, &i) in now.iter().enumerate() {
+                            let k = k as isize;
+                            meet(s.offset(k * from), d.offset(k * beside + i * along));
+                        }
+                    }
                 }
+                position += now.len();
+                at = later;
                 walk.step();
             }
-            lead.step();
-        }
-    });
-    Ok(())
+        })
+    }
 }
 
 /// Keeps the first error that tasks meet.

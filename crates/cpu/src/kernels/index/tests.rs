@@ -1,4 +1,4 @@
-use super::{gather, put_along, scatter, take_along};
+use super::{gather, put_along, scatter, search_sorted, take_along};
 use crate::kernels::testing::{Bytes, Numbers, coordinates, layouts, places, position};
 use olivine_core::op::ScatterMode;
 use olivine_core::{Dtype, Error, Layout, Shape};
@@ -266,7 +266,7 @@ fn what_is_out_of_range_is_named_and_nothing_is_written() {
         assert!(matches!(take_along(0, &x, &index, taken.mut_slice()), Err(Error::Index { .. })));
         assert!(matches!(
             gather(&[0], &Shape::new(&[1]), &x, &[index], taken.mut_slice()),
-            Err(Error::Index { op: "gather", .. })
+            Err(Error::Index { op: "take", .. })
         ));
     }
     let huge = Bytes::from(&[u64::MAX, 0]);
@@ -306,4 +306,42 @@ fn indices_into_an_empty_axis_are_out_of_range() {
     assert!(matches!(e, Err(Error::Index { .. })), "{e:?}");
     let none = Bytes::zeros(0);
     take_along(0, &x.operand(&empty, Dtype::F32), &none.operand(&empty, Dtype::I32), &mut []).unwrap();
+}
+
+#[test]
+fn searches_count_what_comes_before() {
+    let mut numbers = Numbers::new(6);
+    // Few and many numbers to look up, also not a whole number of those that are looked up together.
+    for (n, many) in [(0, 5), (1, 3), (7, 100), (1000, 33), (5000, 4), (300, 5000)] {
+        for dtype in Dtype::ALL.into_iter().filter(|&d| d != Dtype::C64) {
+            let mut sorted: Vec<f64> = (0..n).map(|_| numbers.below(40) as f64 - 20.0).collect();
+            sorted = (0..n).map(|i| Bytes::of(dtype, [sorted[i]]).get(dtype, 0)).collect();
+            sorted.sort_by(f64::total_cmp);
+            if dtype.is_float() && n > 5 {
+                sorted[n - 2..].fill(f64::NAN);
+            }
+            let s = Bytes::of(dtype, sorted.iter().copied());
+            let (layout, len) = layouts(&[many], &mut numbers).swap_remove(numbers.below(5));
+            let values: Vec<f64> = (0..len)
+                .map(|_| if numbers.below(20) == 0 { f64::NAN } else { numbers.below(44) as f64 - 22.0 })
+                .collect();
+            let v = Bytes::of(dtype, values);
+            for right in [false, true] {
+                let mut out = Bytes::zeros(4 * many);
+                let line = Layout::contiguous(Shape::new(&[n]));
+                search_sorted(right, &s.operand(&line, dtype), &v.operand(&layout, dtype), out.mut_slice())
+                    .unwrap();
+                for (i, &spot) in places(&layout).iter().enumerate() {
+                    let x = v.get(dtype, spot);
+                    let before = |&&y: &&f64| match (x.is_nan(), y.is_nan()) {
+                        (true, true) => right,
+                        (true, false) => true,
+                        (false, _) => y < x || (right && y == x),
+                    };
+                    let want = sorted.iter().filter(before).count();
+                    assert_eq!(out.typed::<u32>()[i] as usize, want, "{dtype} {n} {many} {right} {x}");
+                }
+            }
+        }
+    }
 }

@@ -145,7 +145,7 @@ impl Keyed for Bool8 {
 }
 
 macro_rules! floats {
-    ($($t:ty: $u:ty, $bits:literal),*) => { $(
+    ($($t:ty: $u:ty, $i:ty, $bits:literal),*) => { $(
         impl Keyed for $t {
             const BITS: u32 = $bits;
             const NANS: u64 = (u64::MAX >> (64 - $bits));
@@ -153,8 +153,10 @@ macro_rules! floats {
             fn key(self) -> u64 {
                 const SIGN: $u = 1 << ($bits - 1);
                 let bits = self.to_bits();
-                // Magnitudes of negative numbers count downwards; both zeros are the sign bit.
-                let key = if bits > SIGN { !bits } else { bits | SIGN };
+                // Magnitudes of negative numbers count downwards from the sign bit, which is both zeros. All bits are
+                // set for these numbers: signs are not to be foreseen, so nothing branches.
+                let negative = (bits as $i >> ($bits - 1)) as $u;
+                let key = (bits ^ negative).wrapping_sub(negative) ^ (SIGN & !negative);
                 (if self.is_nan() { <$u>::MAX } else { key }) as u64
             }
             #[inline(always)]
@@ -164,7 +166,8 @@ macro_rules! floats {
                 if key == <$u>::MAX {
                     return <$t>::NAN;
                 }
-                <$t>::from_bits(if key & SIGN != 0 { key ^ SIGN } else { !key })
+                let negative = ((key ^ SIGN) as $i >> ($bits - 1)) as $u;
+                <$t>::from_bits((key ^ negative).wrapping_sub(negative) ^ (SIGN & !negative))
             }
             #[inline(always)]
             fn is_negative_zero(self) -> bool {
@@ -176,7 +179,7 @@ macro_rules! floats {
         }
     )* };
 }
-floats!(f16: u16, 16, bf16: u16, 16, f32: u32, 32, f64: u64, 64);
+floats!(f16: u16, i16, 16, bf16: u16, i16, 16, f32: u32, i32, 32, f64: u64, i64, 64);
 
 /// Lowest upper half of a key of a complex number with a NaN: above those of all numbers.
 const PART_NAN: u64 = 0xffff_fffd;

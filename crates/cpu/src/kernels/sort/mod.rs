@@ -5,6 +5,7 @@
 
 mod keys;
 mod radix;
+mod select;
 #[cfg(test)]
 mod tests;
 
@@ -17,7 +18,8 @@ pub(super) use keys::Keyed;
 use olivine_core::layout::row_major;
 use olivine_core::op::Sort;
 use olivine_core::{Complex64, Element, Error, Result};
-use radix::{Item, Packed, Pair, Scratch, select, sort};
+use radix::{Item, Packed, Pair, Scratch, WIDE, sort};
+use select::{Move, Row, select_row};
 use std::ops::Range;
 
 /// Elements of rows that a task sorts at least.
@@ -104,24 +106,83 @@ fn typed<T: Keyed>(op: &'static str, params: &Sort, x: &Operand<'_>, out: &mut [
                 unsafe { *out.get().offset(o) = x };
             });
         } else if T::BITS <= 32 {
-            rows.values::<T, u32>(xs, range, |k| k as u32, |k| k as u64, out);
+            rows.values::<T, u32, Values<false>>(xs, range, |k| k as u32, |k| k as u64, out);
         } else {
-            rows.values::<T, u64>(xs, range, |k| k, |k| k, out);
+            rows.values::<T, u64, Values<true>>(xs, range, |k| k, |k| k, out);
         }
     });
     Ok(())
 }
 
+/// Elements that move, with keys of 32 bits, or else of 64.
+struct Values<const WIDE: bool>;
+/// Indices that move, likewise.
+struct Indices<const WIDE: bool>;
+
+macro_rules! moves {
+    ($what:ident<$wide:literal>, $out:ty, $item:ty, |$x:ident, $place:ident| $o:expr, |$key:ident, $at:ident| $i:expr,
+        |$from:ident, $descending:ident| $back:expr) => {
+        impl<T: Keyed> Move<T> for $what<$wide> {
+            type Out = $out;
+            type Item = $item;
+            #[inline(always)]
+            fn out($x: T, $place: usize) -> $out {
+                $o
+            }
+            #[inline(always)]
+            fn item($key: u64, $at: usize) -> $item {
+                $i
+            }
+            #[inline(always)]
+            fn of_item($from: $item, $descending: bool) -> $out {
+                $back
+            }
+        }
+    };
+}
+moves!(Values<false>, T, u32, |x, _place| x, |key, _at| key as u32, |i, d| T::element_in(i as u64, d));
+moves!(Values<true>, T, u64, |x, _place| x, |key, _at| key, |i, d| T::element_in(i, d));
+moves!(
+    Indices<false>,
+    u32,
+    Packed,
+    |_x, place| place as u32,
+    |key, at| Packed(key << 32 | at as u64),
+    |i, _d| i.0 as u32
+);
+moves!(
+    Indices<true>,
+    u32,
+    Pair,
+    |_x, place| place as u32,
+    |key, at| Pair { key, index: at as u64 },
+    |i, _d| i.index as u32
+);
+
 impl Rows<'_> {
     fn order<'a, I: Item>(&self, (items, spare): (&'a mut [I], &'a mut [I]), bits: u32) -> &'a mut [I] {
         match self.params.kth {
             None => sort(items, spare, bits, self.share),
-            Some(k) => select(items, spare, bits, k),
+            Some(k) => {
+                items.select_nth_unstable(k);
+                items
+            }
         }
     }
 
+    /// The position to select by digits: that of a long row.
+    fn by_digits(&self) -> Option<usize> {
+        self.params.kth.filter(|_| self.axis.len >= WIDE)
+    }
+
+    /// The row at `at`.
+    fn row<'a, T>(&self, xs: &'a [T], at: isize) -> Row<'a, T> {
+        let (len, descending) = (self.axis.len, self.params.descending);
+        Row { xs, first: at, stride: self.axis.strides[0], len, descending }
+    }
+
     /// Sorts the keys alone and turns them back into elements.
-    fn values<T: Keyed, I: Item>(
+    fn values<T: Keyed, I: Item, M: Move<T, Out = T, Item = I>>(
         &self,
         xs: &[T],
         rows: Range<usize>,
@@ -136,7 +197,27 @@ impl Rows<'_> {
         let mut scratch = Scratch::take(n * size_of::<I>());
         for _ in rows {
             let at = |j: usize| xs[(walk.at[0] + j as isize * from) as usize];
+            // SAFETY: offsets are those of a row of the output, which belongs to this task.
+            let put = |j: usize, x: T| unsafe { *out.get().offset(walk.at[1] + j as isize * to) = x };
             let (items, spare) = scratch.items::<I>(n);
+            if let Some(kth) = self.by_digits() {
+                let made =
+                    select_row::<T, M>(self.row(xs, walk.at[0]), kth, self.share, (items, spare), &put);
+                // Zeros of both signs have one key and so lie there together; there are as many of each as before.
+                let zero = T::negative_zero().key_in(descending);
+                let mut zeros = (0..n).map(at).filter(|x| x.key_in(descending) == zero);
+                for j in made {
+                    // SAFETY: as above; it was written just before.
+                    let x = unsafe { *out.get().offset(walk.at[1] + j as isize * to) };
+                    if x.key_in(descending) == zero
+                        && let Some(x) = zeros.next()
+                    {
+                        put(j, x);
+                    }
+                }
+                walk.step();
+                continue;
+            }
             let mut negative_zeros = false;
             if from == 1 {
                 let start = walk.at[0] as usize;
@@ -151,8 +232,6 @@ impl Rows<'_> {
                 }
             }
             let items = self.order((items, spare), T::BITS);
-            // SAFETY: offsets are those of a row of the output, which belongs to this task.
-            let put = |j: usize, x: T| unsafe { *out.get().offset(walk.at[1] + j as isize * to) = x };
             for (j, &i) in items.iter().enumerate() {
                 put(j, T::element_in(key(i), descending));
             }
@@ -174,7 +253,7 @@ impl Rows<'_> {
 
     /// Sorts keys with the indices of their elements. `put` takes a place of the output, the first element of the
     /// row, and the index in the row that belongs there.
-    fn indices<T: Keyed>(&self, xs: &[T], rows: Range<usize>, put: impl Fn(isize, isize, u32)) {
+    fn indices<T: Keyed>(&self, xs: &[T], rows: Range<usize>, put: impl Fn(isize, isize, u32) + Sync) {
         let n = self.axis.len;
         let [from, to] = self.axis.strides;
         let descending = self.params.descending;
@@ -184,13 +263,21 @@ impl Rows<'_> {
         for _ in rows {
             let [x0, y0] = walk.at;
             let at = |j: usize| xs[(x0 + j as isize * from) as usize].key_in(descending);
-            if narrow {
+            let put_at = |j: usize, index: u32| put(y0 + j as isize * to, x0, index);
+            if let Some(kth) = self.by_digits() {
+                let row = self.row(xs, x0);
+                if narrow {
+                    select_row::<T, Indices<false>>(row, kth, self.share, scratch.items(n), &put_at);
+                } else {
+                    select_row::<T, Indices<true>>(row, kth, self.share, scratch.items(n), &put_at);
+                }
+            } else if narrow {
                 let (items, spare) = scratch.items::<Packed>(n);
                 for (j, i) in items.iter_mut().enumerate() {
                     *i = Packed(at(j) << 32 | j as u64);
                 }
                 for (j, p) in self.order((items, spare), T::BITS).iter().enumerate() {
-                    put(y0 + j as isize * to, x0, p.0 as u32);
+                    put_at(j, p.0 as u32);
                 }
             } else {
                 let (items, spare) = scratch.items::<Pair>(n);
@@ -198,7 +285,7 @@ impl Rows<'_> {
                     *i = Pair { key: at(j), index: j as u64 };
                 }
                 for (j, p) in self.order((items, spare), T::BITS).iter().enumerate() {
-                    put(y0 + j as isize * to, x0, p.index as u32);
+                    put_at(j, p.index as u32);
                 }
             }
             walk.step();

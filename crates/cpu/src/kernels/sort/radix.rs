@@ -1,4 +1,4 @@
-//! Sorting and selecting by digits of keys.
+//! Sorting by digits of keys.
 
 use crate::kernels::Shared;
 use crate::pool::{parallel_for, threads};
@@ -54,11 +54,11 @@ impl Item for Pair {
 /// Below this a comparison sort is faster.
 const SMALL: usize = 1 << 10;
 /// From this on digits are wider, for fewer passes.
-const WIDE: usize = 1 << 15;
+pub(super) const WIDE: usize = 1 << 15;
 /// From this on threads share the work.
-const SHARED: usize = 1 << 17;
+pub(super) const SHARED: usize = 1 << 17;
 
-const MOST_DIGITS: usize = 1 << 11;
+pub(super) const MOST_DIGITS: usize = 1 << 11;
 
 /// Two buffers for the items of a row, kept by the thread for the next row: memory fresh from the system costs more
 /// than a pass over it.
@@ -168,42 +168,4 @@ pub(super) fn sort<'a, I: Item>(
         shift += width;
     }
     items
-}
-
-/// Puts the item of rank `kth` at that place, with none above it before and none below it after. Both slices have one
-/// length, and the one that is returned has the result.
-pub(super) fn select<'a, I: Item>(
-    items: &'a mut [I],
-    spare: &'a mut [I],
-    bits: u32,
-    kth: usize,
-) -> &'a mut [I] {
-    let n = items.len();
-    if n < WIDE {
-        items.select_nth_unstable(kth);
-        return items;
-    }
-    // By the highest digit: what is below, the items that share the digit of rank `kth`, what is above. Only
-    // the middle is looked at further.
-    let shift = bits.saturating_sub(11);
-    let mask = MOST_DIGITS - 1;
-    let mut counts = [0usize; MOST_DIGITS];
-    for &x in items.iter() {
-        counts[x.digit(shift, mask)] += 1;
-    }
-    let (mut digit, mut below) = (0, 0);
-    while below + counts[digit] <= kth {
-        below += counts[digit];
-        digit += 1;
-    }
-    let middle = below + counts[digit];
-    let mut next = [0, below, middle];
-    for &x in items.iter() {
-        let d = x.digit(shift, mask);
-        let class = (d >= digit) as usize + (d > digit) as usize;
-        spare[next[class]] = x;
-        next[class] += 1;
-    }
-    spare[below..middle].select_nth_unstable(kth - below);
-    spare
 }

@@ -123,15 +123,23 @@ fn partitions_have_the_right_element_at_the_position() {
         (70_000, Dtype::F32),
         (70_000, Dtype::F64),
         (50_000, Dtype::U16),
+        (40_000, Dtype::I64),
+        (200_000, Dtype::F32),
     ] {
         let layout = Layout::contiguous(Shape::new(&[n]));
         let values: Vec<f64> = (0..n)
-            .map(|_| if numbers.below(50) == 0 { f64::NAN } else { numbers.below(1000) as f64 / 7.0 - 50.0 })
+            .map(|_| match numbers.below(50) {
+                0 => f64::NAN,
+                1 => -0.0,
+                2 => 0.0,
+                _ => numbers.below(1000) as f64 / 7.0 - 50.0,
+            })
             .collect();
         let bytes = Bytes::of(dtype, values);
         let x = bytes.operand(&layout, dtype);
         let xs: Vec<f64> = (0..n).map(|i| bytes.get(dtype, i)).collect();
-        for kth in [0, n / 3, n - 1] {
+        let negative = |xs: &[f64]| xs.iter().filter(|x| **x == 0.0 && x.is_sign_negative()).count();
+        for kth in [0, n / 3, n / 2, n - 1] {
             for descending in [false, true] {
                 let order = reference(&xs, descending);
                 let params = |indices| Sort { axis: 0, indices, descending, kth: Some(kth) };
@@ -144,6 +152,7 @@ fn partitions_have_the_right_element_at_the_position() {
                 seen.sort();
                 assert!(seen.iter().enumerate().all(|(i, &s)| i == s as usize));
                 let by_value: Vec<f64> = (0..n).map(|i| values.get(dtype, i)).collect();
+                assert_eq!(negative(&by_value), negative(&xs));
                 for got in [by_index, by_value] {
                     assert!(same(got[kth], xs[order[kth]]));
                     assert!(got[..kth].iter().all(|&a| compare(a, got[kth], descending).is_le()));
