@@ -169,14 +169,15 @@ fn transpose(op: &Op, inputs: &[Array], cotangents: &[Option<Array>], i: usize) 
 fn is_transposed(a: &Array) -> bool {
     let Op::View(View::Transpose(perm)) = a.op() else { return false };
     let n = perm.len();
-    n >= 2 && perm.iter().enumerate().all(|(i, &p)| {
-        let swapped = match n - i {
-            1 => n - 2,
-            2 => n - 1,
-            _ => i,
-        };
-        usize::from(p) == swapped
-    })
+    n >= 2
+        && perm.iter().enumerate().all(|(i, &p)| {
+            let swapped = match n - i {
+                1 => n - 2,
+                2 => n - 1,
+                _ => i,
+            };
+            usize::from(p) == swapped
+        })
 }
 
 /// A batch of left sides for one right side is one product with more rows.

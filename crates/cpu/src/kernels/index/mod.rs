@@ -39,7 +39,9 @@ pub fn gather(
 ) -> Result<()> {
     // The name that users call it by: one element along one axis, all of the others.
     let op = match axes {
-        [a] if (*a as usize) < x.layout.shape().rank() && *sizes == x.layout.shape().with(*a as usize, 1) => "take",
+        [a] if (*a as usize) < x.layout.shape().rank() && *sizes == x.layout.shape().with(*a as usize, 1) => {
+            "take"
+        }
         _ => "gather",
     };
     let strides = x.layout.strides();
