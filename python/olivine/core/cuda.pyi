@@ -1,0 +1,5 @@
+"""NVIDIA GPUs."""
+
+
+def is_available() -> bool:
+    ...
