@@ -156,8 +156,18 @@ impl<'a, 'py> Args<'a, 'py> {
     fn to_array(&self, key: Key, v: &Bound<'py, PyAny>, like: Option<Dtype>) -> R<Array> {
         match input::operand(v, like)? {
             Some(a) => Ok(a),
-            None => Err(self.wrong(key, "an array", v)),
+            None => Err(self.no_array(key, v)),
         }
+    }
+
+    /// A `ValueError` about what cannot become an array.
+    fn no_array(&self, key: Key, v: &Bound<'py, PyAny>) -> Fault {
+        let kind = v.get_type().name().map_or_else(|_| "object".into(), |n| n.to_string());
+        value_error(format!(
+            "[{}] '{}' must be an array or a number, got {kind}",
+            self.op(),
+            self.called(key)
+        ))
     }
 
     /// An array; a number becomes one of its own type.
@@ -206,7 +216,7 @@ impl<'a, 'py> Args<'a, 'py> {
             Some(both) => Ok(both),
             None => {
                 let (at, v) = if input::operand(a, None)?.is_none() { (i, a) } else { (j, b) };
-                Err(self.wrong(at, "an array or a number", v))
+                Err(self.no_array(Key::At(at), v))
             }
         }
     }
@@ -245,6 +255,9 @@ impl<'a, 'py> Args<'a, 'py> {
     }
 
     fn as_size(&self, key: Key, v: &Bound<'py, PyAny>) -> R<usize> {
+        if let Ok(n) = v.extract::<u64>() {
+            return Ok(usize::try_from(n).unwrap_or(usize::MAX));
+        }
         let i = self.as_int(key, v)?;
         usize::try_from(i)
             .map_err(|_| value_error(format!("[{}] '{}' is negative: {i}", self.op(), self.called(key))))
@@ -364,6 +377,16 @@ impl<'a, 'py> Args<'a, 'py> {
             return Err(self.wrong(key, "a list of ints", v));
         }
         self.list(key, v, Args::as_size)
+    }
+
+    /// Integers of a list.
+    pub fn int_list(&self, key: impl Into<Key>) -> R<Vec<i64>> {
+        let key = key.into();
+        let v = self.need(key)?;
+        if !is_list(v) {
+            return Err(self.wrong(key, "a list of ints", v));
+        }
+        self.list(key, v, Args::as_int)
     }
 
     /// Sizes of a list, if they are there.

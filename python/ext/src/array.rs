@@ -149,9 +149,11 @@ impl PyArray {
             Some(d) => match d.cast::<PyDtype>() {
                 Ok(d) => Some(d.get().0),
                 Err(_) => {
-                    return Err(
-                        type_error(format!("[array] dtype is a Dtype, got {}", d.get_type().name()?)).into()
-                    );
+                    return Err(type_error(format!(
+                        "[array] dtype is a Dtype, got {}",
+                        d.get_type().name()?
+                    ))
+                    .into());
                 }
             },
         };
@@ -446,17 +448,14 @@ impl PyArray {
     }
     fn __format__(&self, py: Python<'_>, spec: &str) -> PyResult<String> {
         let a = self.get();
-        if spec.is_empty() || a.size() != 1 {
-            if spec.is_empty() {
-                return Ok(output::text(py, &a)?);
-            }
-            return Err(type_error(format!(
-                "[format] {spec:?} is for single numbers, the array has shape {}",
-                a.shape()
-            ))
-            .into());
+        if a.rank() == 0 {
+            return output::item(py, &a)?.bind(py).call_method1("__format__", (spec,))?.extract();
         }
-        output::item(py, &a)?.bind(py).call_method1("__format__", (spec,))?.extract()
+        if spec.is_empty() {
+            return Ok(output::text(py, &a)?);
+        }
+        Err(type_error(format!("[format] {spec:?} is for single numbers, the array has shape {}", a.shape()))
+            .into())
     }
     /// The one element as a Python number. Waits for the value.
     fn item(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {

@@ -28,6 +28,7 @@ class DtypeCategory(enum.Enum):
     generic = 7
 for c in (DeviceType, DtypeCategory):
     c.__module__ = 'olivine.core'
+    c.__repr__ = c.__str__
 "
 );
 

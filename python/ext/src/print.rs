@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// Digits that are printed; negative for the usual six.
+/// Digits after the point; negative for six significant ones.
 static PRECISION: AtomicI32 = AtomicI32::new(-1);
 
 /// Elements at each end of an axis that is printed in part.
@@ -16,7 +16,7 @@ const ENDS: usize = 3;
 #[pyclass(name = "PrintOptions", module = "olivine.core")]
 #[derive(Clone, Copy)]
 pub struct PrintOptions {
-    /// Significant digits of floats; -1 for the usual number.
+    /// Digits of floats after the point; -1 for six significant ones.
     #[pyo3(get, set)]
     precision: i32,
 }
@@ -64,8 +64,8 @@ impl PrintContext {
     }
 }
 
-/// A float with a number of significant digits, as C's `%g` writes it.
-fn float(out: &mut String, v: f64, digits: usize) {
+/// A float with as many digits after the point as are asked for, else with six significant ones as C's `%g` writes it.
+fn float(out: &mut String, v: f64, precision: i32) {
     if v.is_nan() {
         out.push_str(if v.is_sign_negative() { "-nan" } else { "nan" });
         return;
@@ -74,7 +74,11 @@ fn float(out: &mut String, v: f64, digits: usize) {
         out.push_str(if v < 0.0 { "-inf" } else { "inf" });
         return;
     }
-    let digits = digits.max(1);
+    if let Ok(after) = usize::try_from(precision) {
+        let _ = write!(out, "{v:.after$}");
+        return;
+    }
+    let digits = 6;
     let scientific = format!("{v:.*e}", digits - 1);
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
@@ -97,7 +101,6 @@ fn element(out: &mut String, d: Dtype, b: &[u8]) {
         };
     }
     let precision = PRECISION.load(Ordering::Relaxed);
-    let digits = usize::try_from(precision).unwrap_or(6);
     let _ = match d {
         Dtype::Bool => write!(out, "{}", if b[0] != 0 { "True" } else { "False" }),
         Dtype::U8 => write!(out, "{}", b[0]),
@@ -108,18 +111,18 @@ fn element(out: &mut String, d: Dtype, b: &[u8]) {
         Dtype::I16 => write!(out, "{}", number!(i16)),
         Dtype::I32 => write!(out, "{}", number!(i32)),
         Dtype::I64 => write!(out, "{}", number!(i64)),
-        Dtype::F16 => return float(out, f16::from_bits(number!(u16)).to_f64(), digits),
-        Dtype::BF16 => return float(out, bf16::from_bits(number!(u16)).to_f64(), digits),
-        Dtype::F32 => return float(out, f64::from(number!(f32)), digits),
-        Dtype::F64 => return float(out, number!(f64), digits),
+        Dtype::F16 => return float(out, f16::from_bits(number!(u16)).to_f64(), precision),
+        Dtype::BF16 => return float(out, bf16::from_bits(number!(u16)).to_f64(), precision),
+        Dtype::F32 => return float(out, f64::from(number!(f32)), precision),
+        Dtype::F64 => return float(out, number!(f64), precision),
         Dtype::C64 => {
             let part = |b: &[u8]| f64::from(f32::from_ne_bytes(b.try_into().unwrap_or_default()));
             let (re, im) = (part(&b[..4]), part(&b[4..]));
-            float(out, re, digits);
+            float(out, re, precision);
             if im >= 0.0 || im.is_nan() {
                 out.push('+');
             }
-            float(out, im, digits);
+            float(out, im, precision);
             out.push('j');
             return;
         }

@@ -50,6 +50,8 @@ pub struct Signature {
 pub fn parse(text: &'static str) -> HashMap<String, Signature> {
     let mut found = HashMap::new();
     let mut class = None;
+    // Attributes are no methods, though they are declared as such.
+    let mut attribute = false;
     let mut at = 0;
     while at < text.len() {
         let end = text[at..].find('\n').map_or(text.len(), |n| at + n);
@@ -61,6 +63,9 @@ pub fn parse(text: &'static str) -> HashMap<String, Signature> {
         }
         let body = line.trim_start();
         let indent = line.len() - body.len();
+        if body == "@property" || body.ends_with(".setter") {
+            attribute = true;
+        }
         if let Some(rest) = body.strip_prefix("def ")
             && indent <= 4
             && let Some(open) = rest.find('(')
@@ -79,7 +84,9 @@ pub fn parse(text: &'static str) -> HashMap<String, Signature> {
             let parameters = parameters(&text[start + 1..close]);
             let stream = parameters.iter().position(|p| p.name == "stream");
             let doc = docstring(&text[line_end..]);
-            found.insert(name.clone(), Signature { name, parameters, stream, text: head, doc });
+            if !std::mem::take(&mut attribute) {
+                found.insert(name.clone(), Signature { name, parameters, stream, text: head, doc });
+            }
             at = line_end + 1;
             continue;
         }

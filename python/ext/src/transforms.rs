@@ -48,11 +48,11 @@ impl Transformed {
 #[pymethods]
 impl Transformed {
     #[pyo3(signature = (*args, **kwargs))]
-    fn __call__(
+    fn __call__<'py>(
         &self,
-        py: Python<'_>,
-        args: &Bound<'_, PyTuple>,
-        kwargs: Option<&Bound<'_, PyDict>>,
+        py: Python<'py>,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Py<PyAny>> {
         let fun = self.fun.bind(py);
         Ok(match &self.what {
@@ -148,12 +148,37 @@ pub fn wanted(op: &str, nums: Option<&Bound<'_, PyAny>>, names: Option<&Bound<'_
     Ok(w)
 }
 
-fn value_and_grad(
-    op: &'static str,
-    fun: &Bound<'_, PyAny>,
+/// Calls the function with marked arrays in the places of those by which it is differentiated.
+fn call_marked<'py>(
+    fun: &Bound<'py, PyAny>,
     w: &Wanted,
-    args: &Bound<'_, PyTuple>,
-    kwargs: Option<&Bound<'_, PyDict>>,
+    args: &Bound<'py, PyTuple>,
+    kwargs: Option<&Bound<'py, PyDict>>,
+    marked: &[Array],
+    lent: &mut tree::Lent<'py>,
+) -> R<Bound<'py, PyAny>> {
+    let mut marked = marked.iter();
+    let mut items: Vec<Bound<'py, PyAny>> = args.iter().collect();
+    for &i in &w.positions {
+        items[i] = lent.fill(&items[i], &mut marked)?;
+    }
+    let named = kwargs.map(|k| k.copy()).transpose()?;
+    if let Some(named) = &named {
+        for name in &w.names {
+            if let Some(v) = named.get_item(name)? {
+                named.set_item(name, lent.fill(&v, &mut marked)?)?;
+            }
+        }
+    }
+    Ok(fun.call(PyTuple::new(fun.py(), items)?, named.as_ref())?)
+}
+
+fn value_and_grad<'py>(
+    op: &'static str,
+    fun: &Bound<'py, PyAny>,
+    w: &Wanted,
+    args: &Bound<'py, PyTuple>,
+    kwargs: Option<&Bound<'py, PyDict>>,
 ) -> R<(Py<PyAny>, Py<PyAny>)> {
     let py = fun.py();
     if let Some(i) = w.positions.iter().find(|&&i| i >= args.len()) {
@@ -180,20 +205,10 @@ fn value_and_grad(
     }
     let result = RefCell::new(None);
     let run = |x: &Vec<Array>| -> R<(Array, Vec<Array>)> {
-        let mut marked = x.iter();
-        let mut items: Vec<Bound<'_, PyAny>> = args.iter().collect();
-        for &i in &w.positions {
-            items[i] = tree::with_arrays(&items[i], &mut marked)?;
-        }
-        let named = kwargs.map(|k| k.copy()).transpose()?;
-        if let Some(named) = &named {
-            for name in &w.names {
-                if let Some(v) = named.get_item(name)? {
-                    named.set_item(name, tree::with_arrays(&v, &mut marked)?)?;
-                }
-            }
-        }
-        let value = fun.call(PyTuple::new(py, items)?, named.as_ref())?;
+        let mut lent = tree::Lent::default();
+        let value = call_marked(fun, w, args, kwargs, x, &mut lent);
+        lent.put_back()?;
+        let value = value?;
         let loss = match value.cast::<PyArray>() {
             Ok(a) => Some(a.get().get()),
             Err(_) if op == "value_and_grad" => match value.cast::<PyTuple>() {

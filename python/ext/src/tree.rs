@@ -109,6 +109,107 @@ pub fn with_arrays<'py>(
     })
 }
 
+/// Other arrays in the places of a tree's arrays, until [`Lent::put_back`].
+///
+/// Dictionaries of a class of their own, such as modules, have methods that read them, so they and all that they hold
+/// are filled in place; other trees are made anew.
+#[derive(Default)]
+pub struct Lent<'py> {
+    /// A container, the key or number of an element, what stood there, and what stands there meanwhile.
+    places: Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>)>,
+}
+
+impl<'py> Lent<'py> {
+    /// The tree with arrays taken from the front of `from`.
+    pub fn fill(
+        &mut self,
+        v: &Bound<'py, PyAny>,
+        from: &mut std::slice::Iter<'_, Array>,
+    ) -> R<Bound<'py, PyAny>> {
+        self.filled(v, 0, false, from)
+    }
+
+    fn filled(
+        &mut self,
+        v: &Bound<'py, PyAny>,
+        depth: usize,
+        inside: bool,
+        from: &mut std::slice::Iter<'_, Array>,
+    ) -> R<Bound<'py, PyAny>> {
+        let py = v.py();
+        if v.cast::<PyArray>().is_ok() {
+            return match from.next() {
+                Some(a) => Ok(give::array(py, a.clone())?.into_bound(py)),
+                None => Err(value_error("[tree] there are too few arrays")),
+            };
+        }
+        let own_class = v.is_instance_of::<PyDict>() && !v.is_exact_instance_of::<PyDict>();
+        if let Ok(tuple) = v.cast::<PyTuple>() {
+            let depth = deeper(depth)?;
+            let items: Vec<_> =
+                tuple.iter().map(|item| self.filled(&item, depth, inside, from)).collect::<R<_>>()?;
+            if v.hasattr("_fields")? {
+                return Ok(v.get_type().call1(PyTuple::new(py, items)?)?);
+            }
+            return Ok(PyTuple::new(py, items)?.into_any());
+        }
+        let items: Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)> = if let Ok(dict) = v.cast::<PyDict>() {
+            dict.iter().collect()
+        } else if let Ok(list) = v.cast::<PyList>() {
+            let numbered =
+                |(i, item): (usize, Bound<'py, PyAny>)| Ok((i.into_pyobject(py)?.into_any(), item));
+            list.iter().enumerate().map(numbered).collect::<R<_>>()?
+        } else {
+            return Ok(v.clone());
+        };
+        let depth = deeper(depth)?;
+        let inside = inside || own_class;
+        let target = if inside {
+            v.clone()
+        } else if v.is_instance_of::<PyDict>() {
+            PyDict::new(py).into_any()
+        } else {
+            PyList::empty(py).into_any()
+        };
+        for (key, item) in items {
+            let new = self.filled(&item, depth, inside, from)?;
+            if let (false, Ok(list)) = (inside, target.cast::<PyList>()) {
+                list.append(new)?;
+                continue;
+            }
+            if inside && new.is(&item) {
+                continue;
+            }
+            // Past what a class does on assignment: nothing but the arrays changes.
+            match target.cast::<PyDict>() {
+                Ok(dict) => dict.set_item(&key, &new)?,
+                Err(_) => target.set_item(&key, &new)?,
+            }
+            if inside {
+                self.places.push((target.clone(), key, item, new));
+            }
+        }
+        Ok(target)
+    }
+
+    /// Puts the arrays back that still stand where they were put.
+    pub fn put_back(self) -> R<()> {
+        for (container, key, was, meanwhile) in self.places.into_iter().rev() {
+            let now = match container.cast::<PyDict>() {
+                Ok(dict) => dict.get_item(&key)?,
+                Err(_) => container.get_item(&key).ok(),
+            };
+            if now.is_some_and(|now| now.is(&meanwhile)) {
+                match container.cast::<PyDict>() {
+                    Ok(dict) => dict.set_item(&key, was)?,
+                    Err(_) => container.set_item(&key, was)?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Changes arrays of a tree where they stand, in its lists and dictionaries; `f` gives what takes the place of one.
 pub fn replace<'py>(
     v: &Bound<'py, PyAny>,

@@ -84,7 +84,7 @@ pub fn type_set(v: &Bound<'_, PyAny>) -> R<TypeSet> {
             return Ok(TypeSet::from(*c));
         }
     }
-    Err(type_error(format!("[issubdtype] takes Dtype or DtypeCategory, got {}", v.get_type().name()?)))
+    Err(value_error(format!("[issubdtype] takes Dtype or DtypeCategory, got {}", v.get_type().name()?)))
 }
 
 /// Whether a type is of a kind: a type, one of the names of the array standard, or one of several.

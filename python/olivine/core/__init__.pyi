@@ -322,10 +322,22 @@ class array:
     def log1p(self, *, stream: StreamOrDevice = None) -> array:
         """See `log1p`."""
 
-    def all(self, axis: int | Sequence[int] | None = None, keepdims: bool = False, *, stream: StreamOrDevice = None) -> array:
+    def all(
+        self,
+        axis: int | Sequence[int] | None = None,
+        keepdims: bool = False,
+        *,
+        stream: StreamOrDevice = None,
+    ) -> array:
         """See `all`."""
 
-    def any(self, axis: int | Sequence[int] | None = None, keepdims: bool = False, *, stream: StreamOrDevice = None) -> array:
+    def any(
+        self,
+        axis: int | Sequence[int] | None = None,
+        keepdims: bool = False,
+        *,
+        stream: StreamOrDevice = None,
+    ) -> array:
         """See `any`."""
 
     def moveaxis(self, source: int, destination: int, *, stream: StreamOrDevice = None) -> array:
@@ -337,58 +349,153 @@ class array:
     def transpose(self, *axes, stream: StreamOrDevice = None) -> array:
         """See `transpose`."""
 
-    def sum(self, axis: int | Sequence[int] | None = None, keepdims: bool = False, *, stream: StreamOrDevice = None) -> array:
+    def sum(
+        self,
+        axis: int | Sequence[int] | None = None,
+        keepdims: bool = False,
+        *,
+        stream: StreamOrDevice = None,
+    ) -> array:
         """See `sum`."""
 
-    def prod(self, axis: int | Sequence[int] | None = None, keepdims: bool = False, *, stream: StreamOrDevice = None) -> array:
+    def prod(
+        self,
+        axis: int | Sequence[int] | None = None,
+        keepdims: bool = False,
+        *,
+        stream: StreamOrDevice = None,
+    ) -> array:
         """See `prod`."""
 
-    def min(self, axis: int | Sequence[int] | None = None, keepdims: bool = False, *, stream: StreamOrDevice = None) -> array:
+    def min(
+        self,
+        axis: int | Sequence[int] | None = None,
+        keepdims: bool = False,
+        *,
+        stream: StreamOrDevice = None,
+    ) -> array:
         """See `min`."""
 
-    def max(self, axis: int | Sequence[int] | None = None, keepdims: bool = False, *, stream: StreamOrDevice = None) -> array:
+    def max(
+        self,
+        axis: int | Sequence[int] | None = None,
+        keepdims: bool = False,
+        *,
+        stream: StreamOrDevice = None,
+    ) -> array:
         """See `max`."""
 
-    def logcumsumexp(self, axis: int | None = None, *, reverse: bool = False, inclusive: bool = True, stream: StreamOrDevice = None) -> array:
+    def logcumsumexp(
+        self,
+        axis: int | None = None,
+        *,
+        reverse: bool = False,
+        inclusive: bool = True,
+        stream: StreamOrDevice = None,
+    ) -> array:
         """See `logcumsumexp`."""
 
-    def logsumexp(self, axis: int | Sequence[int] | None = None, keepdims: bool = False, *, stream: StreamOrDevice = None) -> array:
+    def logsumexp(
+        self,
+        axis: int | Sequence[int] | None = None,
+        keepdims: bool = False,
+        *,
+        stream: StreamOrDevice = None,
+    ) -> array:
         """See `logsumexp`."""
 
-    def mean(self, axis: int | Sequence[int] | None = None, keepdims: bool = False, *, stream: StreamOrDevice = None) -> array:
+    def mean(
+        self,
+        axis: int | Sequence[int] | None = None,
+        keepdims: bool = False,
+        *,
+        stream: StreamOrDevice = None,
+    ) -> array:
         """See `mean`."""
 
-    def std(self, axis: int | Sequence[int] | None = None, keepdims: bool = False, ddof: int = 0, *, correction: int | None = None, stream: StreamOrDevice = None) -> array:
+    def std(
+        self,
+        axis: int | Sequence[int] | None = None,
+        keepdims: bool = False,
+        ddof: int = 0,
+        *,
+        correction: int | None = None,
+        stream: StreamOrDevice = None,
+    ) -> array:
         """See `std`."""
 
-    def var(self, axis: int | Sequence[int] | None = None, keepdims: bool = False, ddof: int = 0, *, correction: int | None = None, stream: StreamOrDevice = None) -> array:
+    def var(
+        self,
+        axis: int | Sequence[int] | None = None,
+        keepdims: bool = False,
+        ddof: int = 0,
+        *,
+        correction: int | None = None,
+        stream: StreamOrDevice = None,
+    ) -> array:
         """See `var`."""
 
-    def split(self, indices_or_sections: int | tuple[int, ...], axis: int = 0, *, stream: StreamOrDevice = None) -> list[array]:
+    def split(
+        self, indices_or_sections: int | tuple[int, ...], axis: int = 0, *, stream: StreamOrDevice = None
+    ) -> list[array]:
         """See `split`."""
 
-    def argmin(self, axis: int | None = None, keepdims: bool = False, *, stream: StreamOrDevice = None) -> array:
+    def argmin(
+        self, axis: int | None = None, keepdims: bool = False, *, stream: StreamOrDevice = None
+    ) -> array:
         """See `argmin`."""
 
-    def argmax(self, axis: int | None = None, keepdims: bool = False, *, stream: StreamOrDevice = None) -> array:
+    def argmax(
+        self, axis: int | None = None, keepdims: bool = False, *, stream: StreamOrDevice = None
+    ) -> array:
         """See `argmax`."""
 
-    def cumsum(self, axis: int | None = None, *, reverse: bool = False, inclusive: bool = True, stream: StreamOrDevice = None) -> array:
+    def cumsum(
+        self,
+        axis: int | None = None,
+        *,
+        reverse: bool = False,
+        inclusive: bool = True,
+        stream: StreamOrDevice = None,
+    ) -> array:
         """See `cumsum`."""
 
-    def cumprod(self, axis: int | None = None, *, reverse: bool = False, inclusive: bool = True, stream: StreamOrDevice = None) -> array:
+    def cumprod(
+        self,
+        axis: int | None = None,
+        *,
+        reverse: bool = False,
+        inclusive: bool = True,
+        stream: StreamOrDevice = None,
+    ) -> array:
         """See `cumprod`."""
 
-    def cummax(self, axis: int | None = None, *, reverse: bool = False, inclusive: bool = True, stream: StreamOrDevice = None) -> array:
+    def cummax(
+        self,
+        axis: int | None = None,
+        *,
+        reverse: bool = False,
+        inclusive: bool = True,
+        stream: StreamOrDevice = None,
+    ) -> array:
         """See `cummax`."""
 
-    def cummin(self, axis: int | None = None, *, reverse: bool = False, inclusive: bool = True, stream: StreamOrDevice = None) -> array:
+    def cummin(
+        self,
+        axis: int | None = None,
+        *,
+        reverse: bool = False,
+        inclusive: bool = True,
+        stream: StreamOrDevice = None,
+    ) -> array:
         """See `cummin`."""
 
     def round(self, decimals: int = 0, *, stream: StreamOrDevice = None) -> array:
         """See `round`."""
 
-    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1, stream: StreamOrDevice = None) -> array:
+    def diagonal(
+        self, offset: int = 0, axis1: int = 0, axis2: int = 1, stream: StreamOrDevice = None
+    ) -> array:
         """See `diagonal`."""
 
     def diag(self, k: int = 0, *, stream: StreamOrDevice = None) -> array:
@@ -399,7 +506,6 @@ class array:
 
     def view(self, dtype: Dtype, *, stream: StreamOrDevice = None) -> array:
         """See `view`."""
-
 
 scalar: TypeAlias = int | float | bool | complex
 
@@ -430,792 +536,784 @@ class _PrintOptionsContext:
     def __enter__(self) -> _PrintOptionsContext: ...
     def __exit__(self, *args: Any) -> None: ...
 
-
-def default_device() -> Device:
-    ...
-
-def set_default_device(device: Device | DeviceType) -> None:
-    ...
-
-def is_available(device: Device | DeviceType) -> bool:
-    ...
-
-def device_count(device_type: DeviceType) -> int:
-    ...
-
-def device_info(d: None | Device | DeviceType = None) -> dict[str, str | int]:
-    ...
-
-def default_stream(device: Device | DeviceType) -> Stream:
-    ...
-
-def set_default_stream(stream: Stream) -> None:
-    ...
-
-def new_stream(device: Device | DeviceType) -> Stream:
-    ...
-
-def new_thread_unsafe_stream(device: Device | DeviceType) -> Stream:
-    ...
-
-def new_thread_local_stream(device: Device | DeviceType) -> ThreadLocalStream:
-    ...
-
-def clear_streams() -> None:
-    ...
-
-def stream(s: Stream | ThreadLocalStream | Device | DeviceType) -> StreamContext:
-    ...
-
-def synchronize(stream: StreamOrDevice = None) -> None:
-    ...
-
-def get_active_memory() -> int:
-    ...
-
-def get_peak_memory() -> int:
-    ...
-
-def reset_peak_memory() -> None:
-    ...
-
-def get_cache_memory() -> int:
-    ...
-
-def set_memory_limit(limit: int) -> int:
-    ...
-
-def get_memory_limit() -> int:
-    ...
-
-def set_cache_limit(limit: int) -> int:
-    ...
-
-def set_wired_limit(limit: int) -> int:
-    ...
-
-def clear_cache() -> None:
-    ...
-
-def reshape(a: array, /, shape: Sequence[int], *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def flatten(a: array, /, start_axis: int = 0, end_axis: int = -1, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def unflatten(a: array, /, axis: int, shape: Sequence[int], *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def squeeze(a: array, /, axis: None | int | Sequence[int] = None, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def flip(a: array, /, axis: None | int | Sequence[int] = None, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def unstack(x: array, /, *, axis: int = 0, stream: StreamOrDevice = None) -> tuple[array, ...]:
-    ...
-
-def expand_dims(a: array, /, axis: int | Sequence[int], *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def abs(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def sign(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def positive(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def negative(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def add(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array:
-    ...
-
-def subtract(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array:
-    ...
-
-def multiply(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array:
-    ...
-
-def divide(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array:
-    ...
-
-def divmod(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array:
-    ...
-
-def floor_divide(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array:
-    ...
-
-def remainder(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array:
-    ...
-
-def equal(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array:
-    ...
-
-def not_equal(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array:
-    ...
-
-def less(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array:
-    ...
-
-def less_equal(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array:
-    ...
-
-def greater(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array:
-    ...
-
-def greater_equal(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array:
-    ...
-
-def matmul(a: array, b: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def trunc(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def square(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def sqrt(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def rsqrt(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def reciprocal(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def logical_not(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def logical_and(a: array, b: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def logical_or(a: array, b: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def logical_xor(a: scalar | array, b: scalar | array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def logaddexp(a: scalar | array, b: scalar | array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def exp(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def expm1(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def erf(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def erfinv(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def sin(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def cos(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def tan(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def arcsin(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def arccos(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def arctan(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def arctan2(a: scalar | array, b: scalar | array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def sinh(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def cosh(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def tanh(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def arcsinh(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def arccosh(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def arctanh(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def degrees(a: scalar | array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def radians(a: scalar | array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def log(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def log2(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def log10(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def log1p(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def stop_gradient(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def sigmoid(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def power(a: scalar | array, b: scalar | array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def bartlett(M: int, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def hanning(M: int, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def hamming(M: int, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def blackman(M: int, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def linspace(start: scalar, stop: scalar, num: int | None = 50, endpoint: bool = True, dtype: Dtype | None = float32, stream: StreamOrDevice = None) -> array:
-    ...
-
-def kron(a: array, b: array, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def take(a: array, /, indices: int | array, axis: int | None = None, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def take_along_axis(a: array, /, indices: array, axis: int | None = -1, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def full(shape: int | Sequence[int], vals: scalar | array, dtype: Dtype | None = None, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def full_like(a: array, vals: scalar | array, dtype: Dtype | None = None, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def zeros(shape: int | Sequence[int], dtype: Dtype | None = float32, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def asarray(a: scalar | array | Sequence | Any, dtype: Dtype | None = None, *, copy: bool | None = None) -> array:
-    ...
-
-def from_dlpack(x: Any, /, *, copy: bool | None = None) -> array:
-    ...
-
-def zeros_like(a: array, /, dtype: Dtype | None = None, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def ones(shape: int | Sequence[int], dtype: Dtype | None = float32, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def ones_like(a: array, /, dtype: Dtype | None = None, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def eye(n: int, m: int | None = None, k: int = 0, dtype: Dtype | None = float32, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def identity(n: int, dtype: Dtype | None = float32, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def tri(n: int, m: int | None = None, k: int = 0, dtype: Dtype | None = None, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def tril(x: array, k: int = 0, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def triu(x: array, k: int = 0, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def allclose(a: array, b: array, /, rtol: float = 1e-05, atol: float = 1e-08, *, equal_nan: bool = False, stream: StreamOrDevice = None) -> array:
-    ...
-
-def isclose(a: array, b: array, /, rtol: float = 1e-05, atol: float = 1e-08, *, equal_nan: bool = False, stream: StreamOrDevice = None) -> array:
-    ...
-
-def all(a: array, /, axis: None | int | Sequence[int] = None, keepdims: bool = False, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def any(a: array, /, axis: None | int | Sequence[int] = None, keepdims: bool = False, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def minimum(a: scalar | array, b: scalar | array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def maximum(a: scalar | array, b: scalar | array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def floor(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def ceil(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def isnan(a: array, stream: StreamOrDevice = None) -> array:
-    ...
-
-def isinf(a: array, stream: StreamOrDevice = None) -> array:
-    ...
-
-def isfinite(a: array, stream: StreamOrDevice = None) -> array:
-    ...
-
-def isposinf(a: array, stream: StreamOrDevice = None) -> array:
-    ...
-
-def isneginf(a: array, stream: StreamOrDevice = None) -> array:
-    ...
-
-def moveaxis(a: array, /, source: int, destination: int, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def swapaxes(a: array, /, axis1: int, axis2: int, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def transpose(a: array, /, axes: Sequence[int] | None = None, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def matrix_transpose(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def permute_dims(a: array, /, axes: Sequence[int] | None = None, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def sum(a: array, /, axis: None | int | Sequence[int] = None, keepdims: bool = False, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def count_nonzero(a: array, /, *, axis: None | int | Sequence[int] = None, keepdims: bool = False, stream: StreamOrDevice = None) -> array:
-    ...
-
-def prod(a: array, /, axis: None | int | Sequence[int] = None, keepdims: bool = False, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def min(a: array, /, axis: None | int | Sequence[int] = None, keepdims: bool = False, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def max(a: array, /, axis: None | int | Sequence[int] = None, keepdims: bool = False, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def minmax(a: array, /, axis: None | int | Sequence[int] = None, keepdims: bool = False, *, stream: StreamOrDevice = None) -> tuple[array, array]:
-    ...
-
-def logcumsumexp(a: array, /, axis: int | None = None, *, reverse: bool = False, inclusive: bool = True, stream: StreamOrDevice = None) -> array:
-    ...
-
-def logsumexp(a: array, /, axis: None | int | Sequence[int] = None, keepdims: bool = False, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def mean(a: array, /, axis: None | int | Sequence[int] = None, keepdims: bool = False, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def median(a: array, /, axis: None | int | Sequence[int] = None, keepdims: bool = False, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def var(a: array, /, axis: None | int | Sequence[int] = None, keepdims: bool = False, ddof: int = 0, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def std(a: array, /, axis: None | int | Sequence[int] = None, keepdims: bool = False, ddof: int = 0, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def split(a: array, /, indices_or_sections: int | Sequence[int], axis: int = 0, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def argmin(a: array, /, axis: None | int = None, keepdims: bool = False, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def argmax(a: array, /, axis: None | int = None, keepdims: bool = False, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def sort(a: array, /, axis: None | int = -1, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def argsort(a: array, /, axis: None | int = -1, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def partition(a: array, /, kth: int, axis: None | int = -1, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def argpartition(a: array, /, kth: int, axis: None | int = -1, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def searchsorted(sorted_sequence: array, values: array, /, side: str = 'left', *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def topk(a: array, /, k: int, axis: None | int = -1, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def broadcast_to(a: scalar | array, /, shape: Sequence[int], *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def broadcast_arrays(*arrays: array, stream: StreamOrDevice = None) -> tuple[array, ...]:
-    ...
-
-def softmax(a: array, /, axis: None | int | Sequence[int] = None, *, precise: bool = False, stream: StreamOrDevice = None) -> array:
-    ...
-
-def concatenate(arrays: list[array], axis: int | None = 0, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def concat(arrays: list[array], axis: int | None = 0, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def stack(arrays: list[array], axis: int | None = 0, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def meshgrid(*arrays: array, sparse: bool | None = False, indexing: str | None = 'xy', stream: StreamOrDevice = None) -> tuple[array, ...]:
-    ...
-
-def repeat(array: array, repeats: int, axis: int | None = None, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def clip(a: array, /, a_min: scalar | array | None, a_max: scalar | array | None, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def as_strided(a: array, /, shape: Sequence[int] | None = None, strides: Sequence[int] | None = None, offset: int = 0, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def astype(a: array, dtype: Dtype, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def cumsum(a: array, /, axis: int | None = None, *, reverse: bool = False, inclusive: bool = True, dtype: Dtype | None = None, stream: StreamOrDevice = None) -> array:
-    ...
-
-def cumprod(a: array, /, axis: int | None = None, *, reverse: bool = False, inclusive: bool = True, dtype: Dtype | None = None, stream: StreamOrDevice = None) -> array:
-    ...
-
-def cummax(a: array, /, axis: int | None = None, *, reverse: bool = False, inclusive: bool = True, stream: StreamOrDevice = None) -> array:
-    ...
-
-def cummin(a: array, /, axis: int | None = None, *, reverse: bool = False, inclusive: bool = True, stream: StreamOrDevice = None) -> array:
-    ...
-
-def diff(a: array, /, n: int = 1, axis: int = -1, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def conj(a: array, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def conjugate(a: array, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def convolve(a: array, v: array, /, mode: str = "full", *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def conv1d(input: array, weight: array, /, stride: int = 1, padding: int = 0, dilation: int = 1, groups: int = 1, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def conv2d(input: array, weight: array, /, stride: int | tuple[int, int] = 1, padding: int | tuple[int, int] = 0, dilation: int | tuple[int, int] = 1, groups: int = 1, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def conv3d(input: array, weight: array, /, stride: int | tuple[int, int, int] = 1, padding: int | tuple[int, int, int] = 0, dilation: int | tuple[int, int, int] = 1, groups: int = 1, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def conv_transpose1d(input: array, weight: array, /, stride: int = 1, padding: int = 0, dilation: int = 1, output_padding: int = 0, groups: int = 1, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def conv_transpose2d(input: array, weight: array, /, stride: int | tuple[int, int] = 1, padding: int | tuple[int, int] = 0, dilation: int | tuple[int, int] = 1, output_padding: int | tuple[int, int] = 0, groups: int = 1, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def conv_transpose3d(input: array, weight: array, /, stride: int | tuple[int, int, int] = 1, padding: int | tuple[int, int, int] = 0, dilation: int | tuple[int, int, int] = 1, output_padding: int | tuple[int, int, int] = 0, groups: int = 1, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def conv_general(input: array, weight: array, /, stride: int | Sequence[int] = 1, padding: int | Sequence[int] | tuple[Sequence[int], Sequence[int]] = 0, kernel_dilation: int | Sequence[int] = 1, input_dilation: int | Sequence[int] = 1, groups: int = 1, flip: bool = False, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def save(file: str | PathLike[str] | IO[bytes], arr: array) -> None:
-    ...
-
-def save_safetensors(file: str | PathLike[str] | IO[bytes], arrays: dict[str, array], metadata: dict[str, str] | None = None) -> None:
-    ...
-
-def where(condition: scalar | array, x: scalar | array, y: scalar | array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def nan_to_num(a: scalar | array, nan: float = 0, posinf: float | None = None, neginf: float | None = None, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def round(a: array, /, decimals: int = 0, stream: StreamOrDevice = None) -> array:
-    ...
-
-def quantized_matmul(x: array, w: array, /, scales: array, biases: array | None = None, transpose: bool = True, group_size: int | None = None, bits: int | None = None, mode: str = 'affine', *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def quantize(w: array, /, group_size: int | None = None, bits: int | None = None, mode: str = 'affine', *, global_scale: array | None = None, stream: StreamOrDevice = None) -> tuple[array, array, array]:
-    ...
-
-def dequantize(w: array, /, scales: array, biases: array | None = None, group_size: int | None = None, bits: int | None = None, mode: str = 'affine', global_scale: array | None = None, dtype: Dtype | None = None, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def gather_qmm(x: array, w: array, /, scales: array, biases: array | None = None, lhs_indices: array | None = None, rhs_indices: array | None = None, transpose: bool = True, group_size: int | None = None, bits: int | None = None, mode: str = 'affine', global_scale: array | None = None, *, sorted_indices: bool = False, stream: StreamOrDevice = None) -> array:
-    ...
-
-def gather_qqmm(x: array, w: array, /, scales: array | None = None, lhs_indices: array | None = None, rhs_indices: array | None = None, group_size: int | None = None, bits: int | None = None, mode: str = 'nvfp4', global_scale_x: array | None = None, global_scale_w: array | None = None, *, sorted_indices: bool = False, stream: StreamOrDevice = None) -> array:
-    ...
-
-def segmented_mm(a: array, b: array, /, segments: array, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def tensordot(a: array, b: array, /, axes: int | list[Sequence[int]] = 2, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def inner(a: array, b: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def vecdot(a: array, b: array, /, *, axis: int = -1, stream: StreamOrDevice = None) -> array:
-    ...
-
-def outer(a: array, b: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def tile(a: array, reps: int | Sequence[int], /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def addmm(c: array, a: array, b: array, /, alpha: float = 1.0, beta: float = 1.0, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def block_masked_mm(a: array, b: array, /, block_size: int = 64, mask_out: array | None = None, mask_lhs: array | None = None, mask_rhs: array | None = None, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def gather_mm(a: array, b: array, /, lhs_indices: array | None = None, rhs_indices: array | None = None, *, sorted_indices: bool = False, stream: StreamOrDevice = None) -> array:
-    ...
-
-def diagonal(a: array, offset: int = 0, axis1: int = 0, axis2: int = 1, stream: StreamOrDevice = None) -> array:
-    ...
-
-def diag(a: array, /, k: int = 0, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def trace(a: array, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Dtype | None = None, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def atleast_1d(*arys: array, stream: StreamOrDevice = None) -> array | list[array]:
-    ...
-
-def atleast_2d(*arys: array, stream: StreamOrDevice = None) -> array | list[array]:
-    ...
-
-def atleast_3d(*arys: array, stream: StreamOrDevice = None) -> array | list[array]:
-    ...
-
-def issubdtype(arg1: Dtype | DtypeCategory, arg2: Dtype | DtypeCategory) -> bool:
-    ...
-
-def result_type(*arrays_and_dtypes: array | Dtype) -> Dtype:
-    ...
-
-def can_cast(from_: array | Dtype, to: Dtype) -> bool:
-    ...
-
-def isdtype(dtype: Dtype, kind: Dtype | str | tuple[Dtype | str, ...]) -> bool:
-    ...
-
-def bitwise_and(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array:
-    ...
-
-def bitwise_or(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array:
-    ...
-
-def bitwise_xor(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array:
-    ...
-
-def left_shift(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array:
-    ...
-
-def right_shift(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array:
-    ...
-
-def bitwise_invert(a: scalar | array, stream: StreamOrDevice = None) -> array:
-    ...
-
-def view(a: scalar | array, dtype: Dtype, stream: StreamOrDevice = None) -> array:
-    ...
-
-def hadamard_transform(a: array, scale: float | None = None, stream: StreamOrDevice = None) -> array:
-    ...
-
-def real(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def imag(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def slice(a: array, start_indices: array, axes: Sequence[int], slice_size: Sequence[int], *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def slice_update(a: array, update: array, start_indices: array, axes: Sequence[int], *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def contiguous(a: array, /, allow_col_major: bool = False, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def qqmm(x: array, w: array, scales: array | None = None, group_size: int | None = None, bits: int | None = None, mode: str = 'nvfp4', global_scale_x: array | None = None, global_scale_w: array | None = None, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def from_fp8(x: array, dtype: Dtype = bfloat16, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def to_fp8(x: array, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def disable_compile() -> None:
-    ...
-
-def enable_compile() -> None:
-    ...
-
-def checkpoint(fun: Callable[P, R]) -> Callable[P, R]:
-    ...
-
-def set_printoptions(precision: int = -1) -> None:
-    ...
-
-def get_printoptions() -> PrintOptions:
-    ...
-
-def arange(start: int | float | None = None, stop: int | float | None = None, step: int | float | None = None, dtype: Dtype | None = None, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def unique(a: array, /, size: int | None = None, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, fill_value: scalar | array | None = None, *, stream: StreamOrDevice = None) -> Any:
-    ...
-
-def load(file: str | PathLike[str] | IO[bytes], /, format: str | None = None, return_metadata: bool = False, *, stream: StreamOrDevice = None) -> Any:
-    ...
-
-def savez(file: str | PathLike[str] | IO[bytes], *args: array, **kwargs: array) -> None:
-    ...
-
-def savez_compressed(file: str | PathLike[str] | IO[bytes], *args: array, **kwargs: array) -> None:
-    ...
-
-def save_gguf(file: str | PathLike[str] | IO[bytes], arrays: dict[str, array], metadata: dict[str, Any] | None = None) -> None:
-    ...
-
-def einsum_path(subscripts: str, *operands: array) -> tuple[list[tuple[int, ...]], str]:
-    ...
-
-def einsum(subscripts: str, *operands: array, stream: StreamOrDevice = None) -> array:
-    ...
-
-def depends(inputs: array | Sequence[array], dependencies: array | Sequence[array]) -> Any:
-    ...
-
-def eval(*args: Any) -> None:
-    ...
-
-def async_eval(*args: Any) -> None:
-    ...
-
-def get_array_buffer_size(*args: Any) -> int:
-    ...
-
-def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
-    ...
-
-def printoptions(precision: int = -1) -> _PrintOptionsContext:
-    ...
-
-def array_equal(a: scalar | array, b: scalar | array, equal_nan: bool = False, stream: StreamOrDevice = None) -> array:
-    ...
-
-def jvp(fun: Callable[..., Any], primals: Sequence[array], tangents: Sequence[array]) -> tuple[list[array], list[array]]:
-    ...
-
-def vjp(fun: Callable[..., Any], primals: Sequence[array], cotangents: Sequence[array]) -> tuple[list[array], list[array]]:
-    ...
-
-def grad(fun: Callable[P, Any], argnums: int | Sequence[int] | None = None, argnames: str | Sequence[str] = []) -> Callable[P, Any]:
-    ...
-
-def value_and_grad(fun: Callable[P, R], argnums: int | Sequence[int] | None = None, argnames: str | Sequence[str] = []) -> Callable[P, tuple[R, Any]]:
-    ...
-
-def vmap(fun: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P, R]:
-    ...
-
-def compile(fun: Callable[P, R], inputs: Any = None, outputs: Any = None, shapeless: bool = False) -> Callable[P, R]:
-    ...
-
-def export_function(file_or_callback: str | Callable[..., Any], fun: Callable[..., Any], *args: Any, shapeless: bool = False, metadata: str | None = None, **kwargs: Any) -> None:
-    ...
-
-def import_function(file: str, return_metadata: bool = False) -> Any:
-    ...
-
-def exporter(file: str, fun: Callable[..., Any], *, shapeless: bool = False, metadata: str | None = None) -> FunctionExporter:
-    ...
-
-def export_to_dot(file: Any, *args: Any, **kwargs: Any) -> None:
-    ...
-
-def _dtype(name: str) -> Dtype:
-    ...
-
-def roll(a: array, shift: int | Sequence[int], axis: None | int | Sequence[int] = None, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def pad(a: array, pad_width: int | Sequence[int] | Sequence[tuple[int, int]], mode: str = "constant", constant_values: scalar | array = 0, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def put_along_axis(a: array, /, indices: array, values: scalar | array, axis: int | None = None, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def acos(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def acosh(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def asin(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def asinh(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def atan(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def atanh(a: array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def atan2(a: scalar | array, b: scalar | array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def bitwise_left_shift(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array:
-    ...
-
-def bitwise_right_shift(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array:
-    ...
-
-def cumulative_prod(a: array, /, axis: int | None = None, *, reverse: bool = False, inclusive: bool = True, dtype: Dtype | None = None, stream: StreamOrDevice = None) -> array:
-    ...
-
-def cumulative_sum(a: array, /, axis: int | None = None, *, reverse: bool = False, inclusive: bool = True, dtype: Dtype | None = None, stream: StreamOrDevice = None) -> array:
-    ...
-
-def empty(shape: int | Sequence[int], dtype: Dtype | None = float32, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def empty_like(a: array, /, dtype: Dtype | None = None, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def pow(a: scalar | array, b: scalar | array, /, *, stream: StreamOrDevice = None) -> array:
-    ...
-
-def matrix_norm(a: array, /, ord: None | int | float | str = None, axis: None | int | list[int] = None, keepdims: bool = False, *, stream: StreamOrDevice = None) -> array:
-    ...
+def default_device() -> Device: ...
+def set_default_device(device: Device | DeviceType) -> None: ...
+def is_available(device: Device | DeviceType) -> bool: ...
+def device_count(device_type: DeviceType) -> int: ...
+def device_info(d: None | Device | DeviceType = None) -> dict[str, str | int]: ...
+def default_stream(device: Device | DeviceType) -> Stream: ...
+def set_default_stream(stream: Stream) -> None: ...
+def new_stream(device: Device | DeviceType) -> Stream: ...
+def new_thread_unsafe_stream(device: Device | DeviceType) -> Stream: ...
+def new_thread_local_stream(device: Device | DeviceType) -> ThreadLocalStream: ...
+def clear_streams() -> None: ...
+def stream(s: Stream | ThreadLocalStream | Device | DeviceType) -> StreamContext: ...
+def synchronize(stream: StreamOrDevice = None) -> None: ...
+def get_active_memory() -> int: ...
+def get_peak_memory() -> int: ...
+def reset_peak_memory() -> None: ...
+def get_cache_memory() -> int: ...
+def set_memory_limit(limit: int) -> int: ...
+def get_memory_limit() -> int: ...
+def set_cache_limit(limit: int) -> int: ...
+def set_wired_limit(limit: int) -> int: ...
+def clear_cache() -> None: ...
+def reshape(a: array, /, shape: Sequence[int], *, stream: StreamOrDevice = None) -> array: ...
+def flatten(
+    a: array, /, start_axis: int = 0, end_axis: int = -1, *, stream: StreamOrDevice = None
+) -> array: ...
+def unflatten(a: array, /, axis: int, shape: Sequence[int], *, stream: StreamOrDevice = None) -> array: ...
+def squeeze(
+    a: array, /, axis: None | int | Sequence[int] = None, *, stream: StreamOrDevice = None
+) -> array: ...
+def flip(a: array, /, axis: None | int | Sequence[int] = None, *, stream: StreamOrDevice = None) -> array: ...
+def unstack(x: array, /, *, axis: int = 0, stream: StreamOrDevice = None) -> tuple[array, ...]: ...
+def expand_dims(a: array, /, axis: int | Sequence[int], *, stream: StreamOrDevice = None) -> array: ...
+def abs(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def sign(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def positive(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def negative(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def add(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array: ...
+def subtract(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array: ...
+def multiply(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array: ...
+def divide(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array: ...
+def divmod(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array: ...
+def floor_divide(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array: ...
+def remainder(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array: ...
+def equal(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array: ...
+def not_equal(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array: ...
+def less(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array: ...
+def less_equal(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array: ...
+def greater(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array: ...
+def greater_equal(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array: ...
+def matmul(a: array, b: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def trunc(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def square(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def sqrt(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def rsqrt(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def reciprocal(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def logical_not(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def logical_and(a: array, b: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def logical_or(a: array, b: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def logical_xor(a: scalar | array, b: scalar | array, /, *, stream: StreamOrDevice = None) -> array: ...
+def logaddexp(a: scalar | array, b: scalar | array, /, *, stream: StreamOrDevice = None) -> array: ...
+def exp(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def expm1(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def erf(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def erfinv(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def sin(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def cos(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def tan(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def arcsin(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def arccos(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def arctan(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def arctan2(a: scalar | array, b: scalar | array, /, *, stream: StreamOrDevice = None) -> array: ...
+def sinh(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def cosh(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def tanh(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def arcsinh(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def arccosh(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def arctanh(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def degrees(a: scalar | array, /, *, stream: StreamOrDevice = None) -> array: ...
+def radians(a: scalar | array, /, *, stream: StreamOrDevice = None) -> array: ...
+def log(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def log2(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def log10(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def log1p(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def stop_gradient(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def sigmoid(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def power(a: scalar | array, b: scalar | array, /, *, stream: StreamOrDevice = None) -> array: ...
+def bartlett(M: int, *, stream: StreamOrDevice = None) -> array: ...
+def hanning(M: int, *, stream: StreamOrDevice = None) -> array: ...
+def hamming(M: int, *, stream: StreamOrDevice = None) -> array: ...
+def blackman(M: int, *, stream: StreamOrDevice = None) -> array: ...
+def linspace(
+    start: scalar,
+    stop: scalar,
+    num: int | None = 50,
+    endpoint: bool = True,
+    dtype: Dtype | None = float32,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def kron(a: array, b: array, *, stream: StreamOrDevice = None) -> array: ...
+def take(
+    a: array, /, indices: int | array, axis: int | None = None, *, stream: StreamOrDevice = None
+) -> array: ...
+def take_along_axis(
+    a: array, /, indices: array, axis: int | None = -1, *, stream: StreamOrDevice = None
+) -> array: ...
+def full(
+    shape: int | Sequence[int],
+    vals: scalar | array,
+    dtype: Dtype | None = None,
+    *,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def full_like(
+    a: array, vals: scalar | array, dtype: Dtype | None = None, *, stream: StreamOrDevice = None
+) -> array: ...
+def zeros(
+    shape: int | Sequence[int], dtype: Dtype | None = float32, *, stream: StreamOrDevice = None
+) -> array: ...
+def asarray(
+    a: scalar | array | Sequence | Any, dtype: Dtype | None = None, *, copy: bool | None = None
+) -> array: ...
+def from_dlpack(x: Any, /, *, copy: bool | None = None) -> array: ...
+def zeros_like(a: array, /, dtype: Dtype | None = None, *, stream: StreamOrDevice = None) -> array: ...
+def ones(
+    shape: int | Sequence[int], dtype: Dtype | None = float32, *, stream: StreamOrDevice = None
+) -> array: ...
+def ones_like(a: array, /, dtype: Dtype | None = None, *, stream: StreamOrDevice = None) -> array: ...
+def eye(
+    n: int, m: int | None = None, k: int = 0, dtype: Dtype | None = float32, *, stream: StreamOrDevice = None
+) -> array: ...
+def identity(n: int, dtype: Dtype | None = float32, *, stream: StreamOrDevice = None) -> array: ...
+def tri(
+    n: int, m: int | None = None, k: int = 0, dtype: Dtype | None = None, *, stream: StreamOrDevice = None
+) -> array: ...
+def tril(x: array, k: int = 0, *, stream: StreamOrDevice = None) -> array: ...
+def triu(x: array, k: int = 0, *, stream: StreamOrDevice = None) -> array: ...
+def allclose(
+    a: array,
+    b: array,
+    /,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    *,
+    equal_nan: bool = False,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def isclose(
+    a: array,
+    b: array,
+    /,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    *,
+    equal_nan: bool = False,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def all(
+    a: array,
+    /,
+    axis: None | int | Sequence[int] = None,
+    keepdims: bool = False,
+    *,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def any(
+    a: array,
+    /,
+    axis: None | int | Sequence[int] = None,
+    keepdims: bool = False,
+    *,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def minimum(a: scalar | array, b: scalar | array, /, *, stream: StreamOrDevice = None) -> array: ...
+def maximum(a: scalar | array, b: scalar | array, /, *, stream: StreamOrDevice = None) -> array: ...
+def floor(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def ceil(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def isnan(a: array, stream: StreamOrDevice = None) -> array: ...
+def isinf(a: array, stream: StreamOrDevice = None) -> array: ...
+def isfinite(a: array, stream: StreamOrDevice = None) -> array: ...
+def isposinf(a: array, stream: StreamOrDevice = None) -> array: ...
+def isneginf(a: array, stream: StreamOrDevice = None) -> array: ...
+def moveaxis(a: array, /, source: int, destination: int, *, stream: StreamOrDevice = None) -> array: ...
+def swapaxes(a: array, /, axis1: int, axis2: int, *, stream: StreamOrDevice = None) -> array: ...
+def transpose(a: array, /, axes: Sequence[int] | None = None, *, stream: StreamOrDevice = None) -> array: ...
+def matrix_transpose(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def permute_dims(
+    a: array, /, axes: Sequence[int] | None = None, *, stream: StreamOrDevice = None
+) -> array: ...
+def sum(
+    a: array,
+    /,
+    axis: None | int | Sequence[int] = None,
+    keepdims: bool = False,
+    *,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def count_nonzero(
+    a: array,
+    /,
+    *,
+    axis: None | int | Sequence[int] = None,
+    keepdims: bool = False,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def prod(
+    a: array,
+    /,
+    axis: None | int | Sequence[int] = None,
+    keepdims: bool = False,
+    *,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def min(
+    a: array,
+    /,
+    axis: None | int | Sequence[int] = None,
+    keepdims: bool = False,
+    *,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def max(
+    a: array,
+    /,
+    axis: None | int | Sequence[int] = None,
+    keepdims: bool = False,
+    *,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def minmax(
+    a: array,
+    /,
+    axis: None | int | Sequence[int] = None,
+    keepdims: bool = False,
+    *,
+    stream: StreamOrDevice = None,
+) -> tuple[array, array]: ...
+def logcumsumexp(
+    a: array,
+    /,
+    axis: int | None = None,
+    *,
+    reverse: bool = False,
+    inclusive: bool = True,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def logsumexp(
+    a: array,
+    /,
+    axis: None | int | Sequence[int] = None,
+    keepdims: bool = False,
+    *,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def mean(
+    a: array,
+    /,
+    axis: None | int | Sequence[int] = None,
+    keepdims: bool = False,
+    *,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def median(
+    a: array,
+    /,
+    axis: None | int | Sequence[int] = None,
+    keepdims: bool = False,
+    *,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def var(
+    a: array,
+    /,
+    axis: None | int | Sequence[int] = None,
+    keepdims: bool = False,
+    ddof: int = 0,
+    *,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def std(
+    a: array,
+    /,
+    axis: None | int | Sequence[int] = None,
+    keepdims: bool = False,
+    ddof: int = 0,
+    *,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def split(
+    a: array, /, indices_or_sections: int | Sequence[int], axis: int = 0, *, stream: StreamOrDevice = None
+) -> array: ...
+def argmin(
+    a: array, /, axis: None | int = None, keepdims: bool = False, *, stream: StreamOrDevice = None
+) -> array: ...
+def argmax(
+    a: array, /, axis: None | int = None, keepdims: bool = False, *, stream: StreamOrDevice = None
+) -> array: ...
+def sort(a: array, /, axis: None | int = -1, *, stream: StreamOrDevice = None) -> array: ...
+def argsort(a: array, /, axis: None | int = -1, *, stream: StreamOrDevice = None) -> array: ...
+def partition(a: array, /, kth: int, axis: None | int = -1, *, stream: StreamOrDevice = None) -> array: ...
+def argpartition(a: array, /, kth: int, axis: None | int = -1, *, stream: StreamOrDevice = None) -> array: ...
+def searchsorted(
+    sorted_sequence: array, values: array, /, side: str = "left", *, stream: StreamOrDevice = None
+) -> array: ...
+def topk(a: array, /, k: int, axis: None | int = -1, *, stream: StreamOrDevice = None) -> array: ...
+def broadcast_to(a: scalar | array, /, shape: Sequence[int], *, stream: StreamOrDevice = None) -> array: ...
+def broadcast_arrays(*arrays: array, stream: StreamOrDevice = None) -> tuple[array, ...]: ...
+def softmax(
+    a: array,
+    /,
+    axis: None | int | Sequence[int] = None,
+    *,
+    precise: bool = False,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def concatenate(arrays: list[array], axis: int | None = 0, *, stream: StreamOrDevice = None) -> array: ...
+def concat(arrays: list[array], axis: int | None = 0, *, stream: StreamOrDevice = None) -> array: ...
+def stack(arrays: list[array], axis: int | None = 0, *, stream: StreamOrDevice = None) -> array: ...
+def meshgrid(
+    *arrays: array, sparse: bool | None = False, indexing: str | None = "xy", stream: StreamOrDevice = None
+) -> tuple[array, ...]: ...
+def repeat(
+    array: array, repeats: int, axis: int | None = None, *, stream: StreamOrDevice = None
+) -> array: ...
+def clip(
+    a: array, /, a_min: scalar | array | None, a_max: scalar | array | None, *, stream: StreamOrDevice = None
+) -> array: ...
+def as_strided(
+    a: array,
+    /,
+    shape: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+    offset: int = 0,
+    *,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def astype(a: array, dtype: Dtype, /, *, stream: StreamOrDevice = None) -> array: ...
+def cumsum(
+    a: array,
+    /,
+    axis: int | None = None,
+    *,
+    reverse: bool = False,
+    inclusive: bool = True,
+    dtype: Dtype | None = None,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def cumprod(
+    a: array,
+    /,
+    axis: int | None = None,
+    *,
+    reverse: bool = False,
+    inclusive: bool = True,
+    dtype: Dtype | None = None,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def cummax(
+    a: array,
+    /,
+    axis: int | None = None,
+    *,
+    reverse: bool = False,
+    inclusive: bool = True,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def cummin(
+    a: array,
+    /,
+    axis: int | None = None,
+    *,
+    reverse: bool = False,
+    inclusive: bool = True,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def diff(a: array, /, n: int = 1, axis: int = -1, *, stream: StreamOrDevice = None) -> array: ...
+def conj(a: array, *, stream: StreamOrDevice = None) -> array: ...
+def conjugate(a: array, *, stream: StreamOrDevice = None) -> array: ...
+def convolve(a: array, v: array, /, mode: str = "full", *, stream: StreamOrDevice = None) -> array: ...
+def conv1d(
+    input: array,
+    weight: array,
+    /,
+    stride: int = 1,
+    padding: int = 0,
+    dilation: int = 1,
+    groups: int = 1,
+    *,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def conv2d(
+    input: array,
+    weight: array,
+    /,
+    stride: int | tuple[int, int] = 1,
+    padding: int | tuple[int, int] = 0,
+    dilation: int | tuple[int, int] = 1,
+    groups: int = 1,
+    *,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def conv3d(
+    input: array,
+    weight: array,
+    /,
+    stride: int | tuple[int, int, int] = 1,
+    padding: int | tuple[int, int, int] = 0,
+    dilation: int | tuple[int, int, int] = 1,
+    groups: int = 1,
+    *,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def conv_transpose1d(
+    input: array,
+    weight: array,
+    /,
+    stride: int = 1,
+    padding: int = 0,
+    dilation: int = 1,
+    output_padding: int = 0,
+    groups: int = 1,
+    *,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def conv_transpose2d(
+    input: array,
+    weight: array,
+    /,
+    stride: int | tuple[int, int] = 1,
+    padding: int | tuple[int, int] = 0,
+    dilation: int | tuple[int, int] = 1,
+    output_padding: int | tuple[int, int] = 0,
+    groups: int = 1,
+    *,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def conv_transpose3d(
+    input: array,
+    weight: array,
+    /,
+    stride: int | tuple[int, int, int] = 1,
+    padding: int | tuple[int, int, int] = 0,
+    dilation: int | tuple[int, int, int] = 1,
+    output_padding: int | tuple[int, int, int] = 0,
+    groups: int = 1,
+    *,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def conv_general(
+    input: array,
+    weight: array,
+    /,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | tuple[Sequence[int], Sequence[int]] = 0,
+    kernel_dilation: int | Sequence[int] = 1,
+    input_dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    flip: bool = False,
+    *,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def save(file: str | PathLike[str] | IO[bytes], arr: array) -> None: ...
+def save_safetensors(
+    file: str | PathLike[str] | IO[bytes], arrays: dict[str, array], metadata: dict[str, str] | None = None
+) -> None: ...
+def where(
+    condition: scalar | array, x: scalar | array, y: scalar | array, /, *, stream: StreamOrDevice = None
+) -> array: ...
+def nan_to_num(
+    a: scalar | array,
+    nan: float = 0,
+    posinf: float | None = None,
+    neginf: float | None = None,
+    *,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def round(a: array, /, decimals: int = 0, stream: StreamOrDevice = None) -> array: ...
+def quantized_matmul(
+    x: array,
+    w: array,
+    /,
+    scales: array,
+    biases: array | None = None,
+    transpose: bool = True,
+    group_size: int | None = None,
+    bits: int | None = None,
+    mode: str = "affine",
+    *,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def quantize(
+    w: array,
+    /,
+    group_size: int | None = None,
+    bits: int | None = None,
+    mode: str = "affine",
+    *,
+    global_scale: array | None = None,
+    stream: StreamOrDevice = None,
+) -> tuple[array, array, array]: ...
+def dequantize(
+    w: array,
+    /,
+    scales: array,
+    biases: array | None = None,
+    group_size: int | None = None,
+    bits: int | None = None,
+    mode: str = "affine",
+    global_scale: array | None = None,
+    dtype: Dtype | None = None,
+    *,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def gather_qmm(
+    x: array,
+    w: array,
+    /,
+    scales: array,
+    biases: array | None = None,
+    lhs_indices: array | None = None,
+    rhs_indices: array | None = None,
+    transpose: bool = True,
+    group_size: int | None = None,
+    bits: int | None = None,
+    mode: str = "affine",
+    global_scale: array | None = None,
+    *,
+    sorted_indices: bool = False,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def gather_qqmm(
+    x: array,
+    w: array,
+    /,
+    scales: array | None = None,
+    lhs_indices: array | None = None,
+    rhs_indices: array | None = None,
+    group_size: int | None = None,
+    bits: int | None = None,
+    mode: str = "nvfp4",
+    global_scale_x: array | None = None,
+    global_scale_w: array | None = None,
+    *,
+    sorted_indices: bool = False,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def segmented_mm(a: array, b: array, /, segments: array, *, stream: StreamOrDevice = None) -> array: ...
+def tensordot(
+    a: array, b: array, /, axes: int | list[Sequence[int]] = 2, *, stream: StreamOrDevice = None
+) -> array: ...
+def inner(a: array, b: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def vecdot(a: array, b: array, /, *, axis: int = -1, stream: StreamOrDevice = None) -> array: ...
+def outer(a: array, b: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def tile(a: array, reps: int | Sequence[int], /, *, stream: StreamOrDevice = None) -> array: ...
+def addmm(
+    c: array, a: array, b: array, /, alpha: float = 1.0, beta: float = 1.0, *, stream: StreamOrDevice = None
+) -> array: ...
+def block_masked_mm(
+    a: array,
+    b: array,
+    /,
+    block_size: int = 64,
+    mask_out: array | None = None,
+    mask_lhs: array | None = None,
+    mask_rhs: array | None = None,
+    *,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def gather_mm(
+    a: array,
+    b: array,
+    /,
+    lhs_indices: array | None = None,
+    rhs_indices: array | None = None,
+    *,
+    sorted_indices: bool = False,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def diagonal(
+    a: array, offset: int = 0, axis1: int = 0, axis2: int = 1, stream: StreamOrDevice = None
+) -> array: ...
+def diag(a: array, /, k: int = 0, *, stream: StreamOrDevice = None) -> array: ...
+def trace(
+    a: array,
+    /,
+    offset: int = 0,
+    axis1: int = 0,
+    axis2: int = 1,
+    dtype: Dtype | None = None,
+    *,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def atleast_1d(*arys: array, stream: StreamOrDevice = None) -> array | list[array]: ...
+def atleast_2d(*arys: array, stream: StreamOrDevice = None) -> array | list[array]: ...
+def atleast_3d(*arys: array, stream: StreamOrDevice = None) -> array | list[array]: ...
+def issubdtype(arg1: Dtype | DtypeCategory, arg2: Dtype | DtypeCategory) -> bool: ...
+def result_type(*arrays_and_dtypes: array | Dtype) -> Dtype: ...
+def can_cast(from_: array | Dtype, to: Dtype) -> bool: ...
+def isdtype(dtype: Dtype, kind: Dtype | str | tuple[Dtype | str, ...]) -> bool: ...
+def bitwise_and(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array: ...
+def bitwise_or(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array: ...
+def bitwise_xor(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array: ...
+def left_shift(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array: ...
+def right_shift(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array: ...
+def bitwise_invert(a: scalar | array, stream: StreamOrDevice = None) -> array: ...
+def view(a: scalar | array, dtype: Dtype, stream: StreamOrDevice = None) -> array: ...
+def hadamard_transform(a: array, scale: float | None = None, stream: StreamOrDevice = None) -> array: ...
+def real(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def imag(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def slice(
+    a: array,
+    start_indices: array,
+    axes: Sequence[int],
+    slice_size: Sequence[int],
+    *,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def slice_update(
+    a: array, update: array, start_indices: array, axes: Sequence[int], *, stream: StreamOrDevice = None
+) -> array: ...
+def contiguous(a: array, /, allow_col_major: bool = False, *, stream: StreamOrDevice = None) -> array: ...
+def qqmm(
+    x: array,
+    w: array,
+    scales: array | None = None,
+    group_size: int | None = None,
+    bits: int | None = None,
+    mode: str = "nvfp4",
+    global_scale_x: array | None = None,
+    global_scale_w: array | None = None,
+    *,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def from_fp8(x: array, dtype: Dtype = bfloat16, *, stream: StreamOrDevice = None) -> array: ...
+def to_fp8(x: array, *, stream: StreamOrDevice = None) -> array: ...
+def disable_compile() -> None: ...
+def enable_compile() -> None: ...
+def checkpoint(fun: Callable[P, R]) -> Callable[P, R]: ...
+def set_printoptions(precision: int = -1) -> None: ...
+def get_printoptions() -> PrintOptions: ...
+def arange(
+    start: int | float | None = None,
+    stop: int | float | None = None,
+    step: int | float | None = None,
+    dtype: Dtype | None = None,
+    *,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def unique(
+    a: array,
+    /,
+    size: int | None = None,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    fill_value: scalar | array | None = None,
+    *,
+    stream: StreamOrDevice = None,
+) -> Any: ...
+def load(
+    file: str | PathLike[str] | IO[bytes],
+    /,
+    format: str | None = None,
+    return_metadata: bool = False,
+    *,
+    stream: StreamOrDevice = None,
+) -> Any: ...
+def savez(file: str | PathLike[str] | IO[bytes], *args: array, **kwargs: array) -> None: ...
+def savez_compressed(file: str | PathLike[str] | IO[bytes], *args: array, **kwargs: array) -> None: ...
+def save_gguf(
+    file: str | PathLike[str] | IO[bytes], arrays: dict[str, array], metadata: dict[str, Any] | None = None
+) -> None: ...
+def einsum_path(subscripts: str, *operands: array) -> tuple[list[tuple[int, ...]], str]: ...
+def einsum(subscripts: str, *operands: array, stream: StreamOrDevice = None) -> array: ...
+def depends(inputs: array | Sequence[array], dependencies: array | Sequence[array]) -> Any: ...
+def eval(*args: Any) -> None: ...
+def async_eval(*args: Any) -> None: ...
+def get_array_buffer_size(*args: Any) -> int: ...
+def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]: ...
+def printoptions(precision: int = -1) -> _PrintOptionsContext: ...
+def array_equal(
+    a: scalar | array, b: scalar | array, equal_nan: bool = False, stream: StreamOrDevice = None
+) -> array: ...
+def jvp(
+    fun: Callable[..., Any], primals: Sequence[array], tangents: Sequence[array]
+) -> tuple[list[array], list[array]]: ...
+def vjp(
+    fun: Callable[..., Any], primals: Sequence[array], cotangents: Sequence[array]
+) -> tuple[list[array], list[array]]: ...
+def grad(
+    fun: Callable[P, Any], argnums: int | Sequence[int] | None = None, argnames: str | Sequence[str] = []
+) -> Callable[P, Any]: ...
+def value_and_grad(
+    fun: Callable[P, R], argnums: int | Sequence[int] | None = None, argnames: str | Sequence[str] = []
+) -> Callable[P, tuple[R, Any]]: ...
+def vmap(fun: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P, R]: ...
+def compile(
+    fun: Callable[P, R], inputs: Any = None, outputs: Any = None, shapeless: bool = False
+) -> Callable[P, R]: ...
+def export_function(
+    file_or_callback: str | Callable[..., Any],
+    fun: Callable[..., Any],
+    *args: Any,
+    shapeless: bool = False,
+    metadata: str | None = None,
+    **kwargs: Any,
+) -> None: ...
+def import_function(file: str, return_metadata: bool = False) -> Any: ...
+def exporter(
+    file: str, fun: Callable[..., Any], *, shapeless: bool = False, metadata: str | None = None
+) -> FunctionExporter: ...
+def export_to_dot(file: Any, *args: Any, **kwargs: Any) -> None: ...
+def _dtype(name: str) -> Dtype: ...
+def roll(
+    a: array,
+    shift: int | Sequence[int],
+    axis: None | int | Sequence[int] = None,
+    /,
+    *,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def pad(
+    a: array,
+    pad_width: int | Sequence[int] | Sequence[tuple[int, int]],
+    mode: str = "constant",
+    constant_values: scalar | array = 0,
+    *,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def put_along_axis(
+    a: array,
+    /,
+    indices: array,
+    values: scalar | array,
+    axis: int | None = None,
+    *,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def acos(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def acosh(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def asin(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def asinh(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def atan(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def atanh(a: array, /, *, stream: StreamOrDevice = None) -> array: ...
+def atan2(a: scalar | array, b: scalar | array, /, *, stream: StreamOrDevice = None) -> array: ...
+def bitwise_left_shift(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array: ...
+def bitwise_right_shift(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array: ...
+def cumulative_prod(
+    a: array,
+    /,
+    axis: int | None = None,
+    *,
+    reverse: bool = False,
+    inclusive: bool = True,
+    dtype: Dtype | None = None,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def cumulative_sum(
+    a: array,
+    /,
+    axis: int | None = None,
+    *,
+    reverse: bool = False,
+    inclusive: bool = True,
+    dtype: Dtype | None = None,
+    stream: StreamOrDevice = None,
+) -> array: ...
+def empty(
+    shape: int | Sequence[int], dtype: Dtype | None = float32, *, stream: StreamOrDevice = None
+) -> array: ...
+def empty_like(a: array, /, dtype: Dtype | None = None, *, stream: StreamOrDevice = None) -> array: ...
+def pow(a: scalar | array, b: scalar | array, /, *, stream: StreamOrDevice = None) -> array: ...
+def matrix_norm(
+    a: array,
+    /,
+    ord: None | int | float | str = None,
+    axis: None | int | list[int] = None,
+    keepdims: bool = False,
+    *,
+    stream: StreamOrDevice = None,
+) -> array: ...

@@ -1,5 +1,3 @@
 """NVIDIA GPUs."""
 
-
-def is_available() -> bool:
-    ...
+def is_available() -> bool: ...

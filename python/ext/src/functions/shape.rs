@@ -146,7 +146,7 @@ fn dependent(a: &Args<'_, '_>) -> R<Py<PyAny>> {
 table! {
     /// Functions of shapes.
     TABLE;
-    "reshape" => |a| a.array(0)?.reshape(&a.ints("shape")?);
+    "reshape" => |a| a.array(0)?.reshape(&a.int_list("shape")?);
     "array.reshape" => |a| a.array(0)?.reshape(&listed(a)?);
     "transpose", "permute_dims" => |a| match a.opt_axes("axes")? {
         Some(axes) => a.array(0)?.transpose(&axes),
@@ -165,7 +165,7 @@ table! {
         None => a.array(0)?.squeeze_all(),
     };
     "flatten" => |a| a.array(0)?.flatten_axes(a.axis_or("start_axis", 0)?, a.axis_or("end_axis", -1)?);
-    "unflatten" => |a| a.array(0)?.unflatten(a.axis("axis")?, &a.ints("shape")?);
+    "unflatten" => |a| a.array(0)?.unflatten(a.axis("axis")?, &a.int_list("shape")?);
     "broadcast_to" => |a| a.array(0)?.broadcast_to(&a.sequence("shape")?);
     "broadcast_arrays" => |a| a.rest_arrays().map(|all| broadcast_arrays(&all).map(Several))?;
     "broadcast_shapes" => |a| shapes(a);
