@@ -3,11 +3,11 @@
 from pathlib import Path
 from types import SimpleNamespace
 
+import mlx.core
 import numpy as np
 import pytest
 from support import _compare, plain
 
-import mlx.core
 import olivine.core
 
 LINES = [line.strip() for line in (Path(__file__).parent / "data" / "calls.txt").read_text().splitlines()]

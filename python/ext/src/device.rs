@@ -93,6 +93,9 @@ impl PyDevice {
     }
 }
 
+/// A callable, and the arguments with which it makes an object again.
+type Made = (Py<PyAny>, (Py<PyAny>, u16));
+
 #[pymethods]
 impl PyDevice {
     #[new]
@@ -126,7 +129,7 @@ impl PyDevice {
     fn __hash__(&self) -> u64 {
         u64::from(self.gpu) << 16 | u64::from(self.index)
     }
-    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<(Py<PyAny>, (Py<PyAny>, u16))> {
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<Made> {
         Ok((slf.get_type().into_any().unbind(), (slf.get().r#type(slf.py())?, slf.get().index)))
     }
 }

@@ -79,7 +79,7 @@ pub fn int(py: Python<'_>, a: &Array) -> R<i64> {
 pub fn nested(py: Python<'_>, a: &Array) -> R<Py<PyAny>> {
     fn level(py: Python<'_>, d: Dtype, shape: &[usize], b: &[u8]) -> PyResult<Py<PyAny>> {
         let Some((&n, rest)) = shape.split_first() else { return element(py, d, b) };
-        let part = if n == 0 { 0 } else { b.len() / n };
+        let part = b.len().checked_div(n).unwrap_or(0);
         let items =
             (0..n).map(|i| level(py, d, rest, &b[i * part..(i + 1) * part])).collect::<PyResult<Vec<_>>>()?;
         Ok(PyList::new(py, items)?.into_any().unbind())

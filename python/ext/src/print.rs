@@ -131,7 +131,7 @@ fn element(out: &mut String, d: Dtype, b: &[u8]) {
 
 fn axis(out: &mut String, shape: &[usize], d: Dtype, data: &[u8], depth: usize) {
     let (n, rest) = (shape[0], &shape[1..]);
-    let part = if n == 0 { 0 } else { data.len() / n };
+    let part = data.len().checked_div(n).unwrap_or(0);
     let separator = if rest.is_empty() { ", " } else { ",\n" };
     out.push('[');
     let mut i = 0;

@@ -116,7 +116,7 @@ pub fn with_arrays<'py>(
 #[derive(Default)]
 pub struct Lent<'py> {
     /// A container, the key or number of an element, what stood there, and what stands there meanwhile.
-    places: Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>)>,
+    places: Vec<[Bound<'py, PyAny>; 4]>,
 }
 
 impl<'py> Lent<'py> {
@@ -186,7 +186,7 @@ impl<'py> Lent<'py> {
                 Err(_) => target.set_item(&key, &new)?,
             }
             if inside {
-                self.places.push((target.clone(), key, item, new));
+                self.places.push([target.clone(), key, item, new]);
             }
         }
         Ok(target)
@@ -194,7 +194,7 @@ impl<'py> Lent<'py> {
 
     /// Puts the arrays back that still stand where they were put.
     pub fn put_back(self) -> R<()> {
-        for (container, key, was, meanwhile) in self.places.into_iter().rev() {
+        for [container, key, was, meanwhile] in self.places.into_iter().rev() {
             let now = match container.cast::<PyDict>() {
                 Ok(dict) => dict.get_item(&key)?,
                 Err(_) => container.get_item(&key).ok(),
@@ -210,19 +210,15 @@ impl<'py> Lent<'py> {
     }
 }
 
+/// What takes the place of an array, if anything does.
+type Exchange<'a, 'py> = dyn FnMut(&Bound<'py, PyArray>) -> R<Option<Py<PyAny>>> + 'a;
+
 /// Changes arrays of a tree where they stand, in its lists and dictionaries; `f` gives what takes the place of one.
-pub fn replace<'py>(
-    v: &Bound<'py, PyAny>,
-    f: &mut dyn FnMut(&Bound<'py, PyArray>) -> R<Option<Py<PyAny>>>,
-) -> R<()> {
+pub fn replace<'py>(v: &Bound<'py, PyAny>, f: &mut Exchange<'_, 'py>) -> R<()> {
     exchange(v, 0, f)
 }
 
-fn exchange<'py>(
-    v: &Bound<'py, PyAny>,
-    depth: usize,
-    f: &mut dyn FnMut(&Bound<'py, PyArray>) -> R<Option<Py<PyAny>>>,
-) -> R<()> {
+fn exchange<'py>(v: &Bound<'py, PyAny>, depth: usize, f: &mut Exchange<'_, 'py>) -> R<()> {
     if let Ok(list) = v.cast::<PyList>() {
         let depth = deeper(depth)?;
         for (i, item) in list.iter().enumerate() {

@@ -178,12 +178,12 @@ impl PyIinfo {
     /// The smallest number.
     #[getter]
     fn min(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        (self.0.min as i128).into_py_any(py)
+        self.0.min.into_py_any(py)
     }
     /// The largest number.
     #[getter]
     fn max(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        (self.0.max as i128).into_py_any(py)
+        self.0.max.into_py_any(py)
     }
     /// The type.
     #[getter]

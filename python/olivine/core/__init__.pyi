@@ -4,7 +4,7 @@ import enum
 from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from types import ModuleType
-from typing import IO, Any, Literal, ParamSpec, TypeAlias, TypeVar
+from typing import IO, Any, ParamSpec, TypeAlias, TypeVar
 
 from olivine.core import (
     cuda as cuda,
@@ -518,14 +518,6 @@ class custom_function:
     def jvp(self, f: Callable[..., Any]) -> Any: ...
     def vmap(self, f: Callable[..., Any]) -> Any: ...
 
-class FunctionExporter:
-    """Writes several traces of a function to a file."""
-
-    def close(self) -> None: ...
-    def __enter__(self) -> FunctionExporter: ...
-    def __exit__(self, exc_type: Any = None, exc_value: Any = None, traceback: Any = None) -> None: ...
-    def __call__(self, *args: Any, **kwargs: Any) -> None: ...
-
 class PrintOptions:
     """How arrays are printed."""
 
@@ -534,7 +526,7 @@ class PrintOptions:
 
 class _PrintOptionsContext:
     def __enter__(self) -> _PrintOptionsContext: ...
-    def __exit__(self, *args: Any) -> None: ...
+    def __exit__(self, *args: object) -> None: ...
 
 def default_device() -> Device: ...
 def set_default_device(device: Device | DeviceType) -> None: ...
@@ -1177,9 +1169,9 @@ def checkpoint(fun: Callable[P, R]) -> Callable[P, R]: ...
 def set_printoptions(precision: int = -1) -> None: ...
 def get_printoptions() -> PrintOptions: ...
 def arange(
-    start: int | float | None = None,
-    stop: int | float | None = None,
-    step: int | float | None = None,
+    start: float | None = None,
+    stop: float | None = None,
+    step: float | None = None,
     dtype: Dtype | None = None,
     *,
     stream: StreamOrDevice = None,
@@ -1235,19 +1227,6 @@ def vmap(fun: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P
 def compile(
     fun: Callable[P, R], inputs: Any = None, outputs: Any = None, shapeless: bool = False
 ) -> Callable[P, R]: ...
-def export_function(
-    file_or_callback: str | Callable[..., Any],
-    fun: Callable[..., Any],
-    *args: Any,
-    shapeless: bool = False,
-    metadata: str | None = None,
-    **kwargs: Any,
-) -> None: ...
-def import_function(file: str, return_metadata: bool = False) -> Any: ...
-def exporter(
-    file: str, fun: Callable[..., Any], *, shapeless: bool = False, metadata: str | None = None
-) -> FunctionExporter: ...
-def export_to_dot(file: Any, *args: Any, **kwargs: Any) -> None: ...
 def _dtype(name: str) -> Dtype: ...
 def roll(
     a: array,
@@ -1311,7 +1290,7 @@ def pow(a: scalar | array, b: scalar | array, /, *, stream: StreamOrDevice = Non
 def matrix_norm(
     a: array,
     /,
-    ord: None | int | float | str = None,
+    ord: None | float | str = None,
     axis: None | int | list[int] = None,
     keepdims: bool = False,
     *,

@@ -1,13 +1,11 @@
 """Linear algebra."""
 
-from collections.abc import Sequence
-
-from olivine.core import StreamOrDevice, array, scalar
+from olivine.core import StreamOrDevice, array
 
 def norm(
     a: array,
     /,
-    ord: None | int | float | str = None,
+    ord: None | float | str = None,
     axis: None | int | list[int] = None,
     keepdims: bool = False,
     *,

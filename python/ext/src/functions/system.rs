@@ -104,10 +104,6 @@ fn switch(on: bool) {
     set_compile(on);
 }
 
-fn shapeless_names(what: &str) -> R<Py<PyAny>> {
-    Err::<_, Fault>(crate::fault::runtime_error(format!("[{what}] functions cannot be exported yet")))
-}
-
 table! {
     /// Functions about the library itself.
     TABLE;
@@ -159,10 +155,6 @@ table! {
     "printoptions" => |a| {
         print_options(a).map(|inside| Py::new(a.py, print::PrintContext { inside, outside: -1 }).map(Py::into_any))?
     };
-    "export_function" => |_a| shapeless_names("export_function");
-    "import_function" => |_a| shapeless_names("import_function");
-    "exporter" => |_a| shapeless_names("exporter");
-    "export_to_dot" => |_a| shapeless_names("export_to_dot");
 }
 
 table! {
