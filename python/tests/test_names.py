@@ -40,6 +40,8 @@ def parameters(function):
         default = parameter.default
         if callable(default):
             default = getattr(default, "__name__", "function")
+        elif type(default).__name__ == "Dtype":
+            default = str(default)
         found.append((parameter.name, parameter.kind, default))
     return found
 

@@ -49,7 +49,9 @@ def test_quantize(name):
         result = side.nn.quantize(model, **OPTIONS[name](side.nn))
         return [result, repr(model), model.parameters(), model.trainable_parameters(), run(side, model)]
 
-    result = assert_same(case, rtol=1e-4, atol=1e-5)
+    # Embeddings of these modes are bfloat16, in which products round.
+    halves = name in ("mxfp4", "mxfp8", "nvfp4")
+    result = assert_same(case, rtol=1e-4, atol=2e-3 if halves else 1e-5)
     assert isinstance(result, Exception) == (name in ("everything", "number", "mode", "group size"))
 
 

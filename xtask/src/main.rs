@@ -4,6 +4,7 @@
 mod bench;
 mod cuda;
 mod demo;
+mod develop;
 mod models;
 mod process;
 mod python;
@@ -35,6 +36,12 @@ const COMMANDS: &[Command] = &[
         usage: "fetch [MODEL ...]",
         about: "download the models that the tests and benchmarks use (all of them without a name)",
         run: models::run,
+    },
+    Command {
+        name: "develop",
+        usage: "develop [--release]",
+        about: "build the Python package into .venv at the root of the project",
+        run: develop::develop,
     },
     Command {
         name: "test",

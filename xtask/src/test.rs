@@ -3,7 +3,7 @@
 //! A new stage is one row of [`STAGES`].
 
 use crate::process::{self, cargo, succeeds};
-use crate::{Result, cuda, models, spec, tidy};
+use crate::{Result, cuda, develop, models, spec, tidy};
 use std::time::{Duration, Instant};
 
 struct Stage {
@@ -33,6 +33,7 @@ const STAGES: &[Stage] = &[
         about: "random calls compared with MLX and NumPy",
         run: spec::differential_short,
     },
+    Stage { name: "python", about: "the Python package, built and compared with MLX", run: develop::check },
     Stage { name: "doctests", about: "the examples in the documentation", run: doctests },
 ];
 

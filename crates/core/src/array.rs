@@ -371,6 +371,15 @@ impl Array {
         crate::eval::eval(std::slice::from_ref(self))
     }
 
+    /// The value on the host, computed if need be: how it lies in its buffer, and the address of that. The memory is
+    /// there as long as the view is kept, and is not written to meanwhile.
+    ///
+    /// # Errors
+    /// Whatever evaluation gives.
+    pub fn on_host(&self) -> Result<(View, *const u8)> {
+        self.host("on_host").map(|(view, address)| (view.clone(), address))
+    }
+
     /// The value on the host, computed if need be.
     fn host(&self, op: &'static str) -> Result<(&View, *const u8)> {
         crate::eval::readable(op, std::slice::from_ref(self))?;

@@ -115,6 +115,12 @@ impl fmt::Display for Stream {
     }
 }
 
+/// Makes new operations of this thread go to a stream from now on, or where they went before any scope; returns what
+/// it was. For bindings whose scopes are no closures; others use [`Stream::scope`].
+pub fn enter_stream(stream: Option<Stream>) -> Option<Stream> {
+    SCOPED.replace(stream)
+}
+
 type Choose = Box<dyn FnMut() -> Stream>;
 
 thread_local! {

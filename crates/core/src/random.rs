@@ -44,6 +44,23 @@ pub fn next_key() -> Result<Array> {
     })
 }
 
+/// The default key as it is: the next draw starts from it.
+pub fn default_key() -> Result<Array> {
+    with_default_key(|key| Ok((key.clone(), key.clone())))
+}
+
+/// Makes `key` the default one; see [`key`].
+///
+/// # Errors
+/// `Value` when it is no key: `u32` of shape `[2]`.
+pub fn set_default_key(key: &Array) -> Result<()> {
+    if key.dtype() != Dtype::U32 || key.shape()[..] != [2] {
+        let msg = format!("a key is uint32 of shape [2], got {} of shape {}", key.dtype(), key.shape());
+        return Err(Error::value("random.state", msg));
+    }
+    with_default_key(|_| Ok(((), key.clone())))
+}
+
 /// Uses the default key: `f` gives a value and the key that comes next.
 pub(crate) fn with_default_key<T>(f: impl FnOnce(&Array) -> Result<(T, Array)>) -> Result<T> {
     use std::hash::{BuildHasher, Hasher};

@@ -126,10 +126,13 @@ impl fmt::Debug for Shape {
 }
 
 /// Resolves an axis that may count from the end.
+///
+/// # Errors
+/// `Index` when there is no such axis.
 pub fn axis(op: &'static str, axis: i32, rank: usize) -> Result<usize> {
     let a = if axis < 0 { axis as i64 + rank as i64 } else { axis as i64 };
     if a < 0 || a >= rank as i64 {
-        return Err(Error::shape(op, format!("axis {axis} is out of range for an array of {rank} axes")));
+        return Err(Error::index(op, format!("axis {axis} is out of range for an array of {rank} axes")));
     }
     Ok(a as usize)
 }

@@ -222,10 +222,11 @@ fn partial(op: &Op, inputs: &[Array], y: &Array, i: usize) -> Result<Option<Arra
             let log = Array::select(&zero, &a.full_like(1.0)?, a)?.log()?;
             y.multiply(&log)?
         }
-        Binary::Max if first => a.greater_equal(b)?.astype(a.dtype())?,
-        Binary::Max => a.less(b)?.astype(a.dtype())?,
-        Binary::Min if first => a.less_equal(b)?.astype(a.dtype())?,
-        Binary::Min => a.greater(b)?.astype(a.dtype())?,
+        // Equal arguments: the slope is the second one's, as in MLX, so that `maximum(x, 0)` has slope 0 at 0.
+        Binary::Max if first => a.greater(b)?.astype(a.dtype())?,
+        Binary::Max => a.less_equal(b)?.astype(a.dtype())?,
+        Binary::Min if first => a.less(b)?.astype(a.dtype())?,
+        Binary::Min => a.greater_equal(b)?.astype(a.dtype())?,
         Binary::Atan2 => {
             let norm = a.square()?.add(&b.square()?)?;
             if first { b.divide(&norm)? } else { a.negative()?.divide(&norm)? }

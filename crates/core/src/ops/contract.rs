@@ -163,6 +163,7 @@ pub fn inner(a: &Array, b: &Array) -> Result<Array> {
     }
     tensordot(a, b, &[-1], &[-1]).map_err(|e| match e {
         Error::Shape { msg, .. } => Error::shape("inner", msg),
+        Error::Index { msg, .. } => Error::index("inner", msg),
         e => e,
     })
 }

@@ -167,7 +167,7 @@ fn plan(op: &'static str, x: &Array, items: &[IndexItem]) -> Result<Plan> {
     let rank = x.rank();
     if total > rank {
         let msg = format!("an index of {total} axes for an array of shape {}", x.shape());
-        return Err(Error::index(op, msg));
+        return Err(Error::shape(op, msg));
     }
     if items.iter().filter(|i| matches!(i, IndexItem::Ellipsis)).count() > 1 {
         return Err(Error::index(op, "more than one ellipsis"));

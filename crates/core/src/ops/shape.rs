@@ -32,6 +32,7 @@ pub fn stack(arrays: &[Array], along: i32) -> Result<Array> {
     concatenate(&parts, along).map_err(|e| match e {
         Error::Value { msg, .. } => Error::value("stack", msg),
         Error::Shape { msg, .. } => Error::shape("stack", msg),
+        Error::Index { msg, .. } => Error::index("stack", msg),
         e => e,
     })
 }

@@ -1,0 +1,3 @@
+"""NVIDIA GPUs."""
+
+def is_available() -> bool: ...
