@@ -37,6 +37,8 @@ def explain(call, ours, theirs, what, numpy_agrees):
     types = {v["dtype"] for v in call["args"] if isinstance(v, dict) and "data" in v}
     if what.startswith("MLX refuses"):
         refused = theirs.get("error", "")
+        if "died" in theirs and numpy_agrees:
+            return "MLX dies or does not come to an end"
         if "has no attribute" in refused and numpy_agrees:
             return LACKING
         return next((rule for n, words, rule in REFUSED if re.fullmatch(n, name) and words in refused), None)
